@@ -1,0 +1,111 @@
+"""A real PostgreSQL under a folder of the checkout, for every command without DATABASE_URL.
+
+The first command starts it, others share it, the last to leave stops it. It listens on 127.0.0.1
+alone, on a free port, and asks for a password that only its owner can read. A leaf: it imports
+nothing else of the application.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from queueapp.local_postgres.binaries import find_binaries, version_of
+from queueapp.local_postgres.cluster import (
+    DATABASE,
+    USER,
+    Cluster,
+    create_database,
+    open_cluster,
+)
+from queueapp.local_postgres.errors import LocalPostgresUnavailable
+from queueapp.local_postgres.postmaster import Postmaster, find
+
+__all__ = ["LocalPostgres", "LocalPostgresUnavailable", "find_binaries", "start", "version_of"]
+
+
+class LocalPostgres:
+    """A share in the running server. Close it when done: the last share stops the server."""
+
+    def __init__(self, cluster: Cluster, server: Postmaster, version: str, share: int) -> None:
+        self.version = version
+        self.url = (
+            f"postgresql+psycopg://{USER}:{cluster.password()}@127.0.0.1:{server.port}/{DATABASE}"
+        )
+        self.where = f"PostgreSQL {version} of {cluster.running_from()}, data in {cluster.data}"
+        self._cluster = cluster
+        self._share: int | None = share
+
+    def close(self) -> None:
+        """Give the share up; stop the server if nobody else holds one."""
+        if self._share is None:
+            return
+        with _locked(self._cluster.home / "start.lock"):
+            # Closed, not unlocked: a forked child that inherited the share still holds it.
+            os.close(self._share)
+            self._share = None
+            if _last(self._cluster.home) and (server := find(self._cluster.data)):
+                server.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def start(home: Path, *, durable: bool = True, binaries: Path | None = None) -> LocalPostgres:
+    """Start or join the PostgreSQL of ``home``; take a share in it.
+
+    ``durable=False`` gives up crash safety for speed, for data that will be thrown away.
+    ``binaries`` overrules the search. Raises LocalPostgresUnavailable.
+    """
+    home = home.resolve()
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(home / "start.lock"):
+            return _join(home, durable=durable, binaries=binaries)
+    except (OSError, psycopg.Error) as error:
+        raise LocalPostgresUnavailable(f"No PostgreSQL can run in {home}: {error}.") from error
+
+
+def _join(home: Path, *, durable: bool, binaries: Path | None) -> LocalPostgres:
+    share = os.open(home / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(share, fcntl.LOCK_SH)
+        cluster = open_cluster(home, durable=durable)
+        server = cluster.ensure_running(binaries)
+        return LocalPostgres(cluster, server, create_database(cluster, server), share)
+    except BaseException:
+        os.close(share)
+        raise
+
+
+def _last(home: Path) -> bool:
+    """Whether nobody holds a share. The start lock, held by the caller, keeps newcomers out."""
+    with (home / "users.lock").open("r+") as users:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a") as lock:
+        path.chmod(0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

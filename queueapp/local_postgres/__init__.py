@@ -24,6 +24,7 @@ from queueapp.local_postgres.cluster import (
     Cluster,
     create_database,
     open_cluster,
+    remove_cluster,
 )
 from queueapp.local_postgres.errors import LocalPostgresUnavailable
 from queueapp.local_postgres.postmaster import Postmaster, find
@@ -53,6 +54,11 @@ class LocalPostgres:
             self._share = None
             if _last(self._cluster.home) and (server := find(self._cluster.data)):
                 server.stop()
+
+    def remove(self) -> None:
+        """Close, and remove the cluster with its data. For throw-away ones, held by nobody else."""
+        self.close()
+        remove_cluster(self._cluster)
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ which ``home/elsewhere`` names.
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import socket
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,14 +134,23 @@ class Cluster:
 
     def _start(self, binaries: Path) -> None:
         deadline = time.monotonic() + _PATIENCE_S
-        while not self._try_start(binaries):
+        # The port of last time comes first: processes that outlived the server find it again.
+        port = self._last_port()
+        while not self._try_start(binaries, port):
+            port = None
             passing = any(sign in self._log_tail() for sign in _PASSING)
             if not passing or time.monotonic() > deadline:
                 raise LocalPostgresUnavailable(f"PostgreSQL does not start.\n{self._log_tail()}")
             time.sleep(0.1)
 
-    def _try_start(self, binaries: Path) -> bool:
-        settings = _SETTINGS | {"port": str(_free_port())}
+    def _last_port(self) -> int | None:
+        with suppress(OSError):
+            used = re.search(r'"port=(\d+)"', (self.data / "postmaster.opts").read_text())
+            return int(used[1]) if used else None
+        return None
+
+    def _try_start(self, binaries: Path, port: int | None) -> bool:
+        settings = _SETTINGS | {"port": str(port or _free_port())}
         if not self.durable:
             settings |= _UNSAFE_BUT_FAST
         words = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
@@ -180,6 +191,11 @@ def open_cluster(home: Path, *, durable: bool) -> Cluster:
             place.chmod(0o711)
             pointer.write_text(str(place))
     return Cluster(home, place, identity, durable)
+
+
+def remove_cluster(cluster: Cluster) -> None:
+    for folder in {cluster.place, cluster.home}:
+        shutil.rmtree(folder)
 
 
 def create_database(cluster: Cluster, server: postmaster.Postmaster) -> str:

@@ -1,0 +1,122 @@
+"""The PostgreSQL server of one test run: a throw-away cluster, or the one you name.
+
+``TEST_DATABASE_URL`` names a database on a running server whose user may create databases; else
+``TEST_PG_BINDIR`` names the binaries; else the first ones found are used. The databases: a migrated
+template, and a copy of it for each worker of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cached_property
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import URL, make_url
+
+from queueapp.local_postgres import LocalPostgres, find_binaries, start, version_of
+
+
+class Server:
+    """The server of a run, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._given = os.environ.get("TEST_DATABASE_URL")
+        self._prefix = f"queue_test_{os.getpid()}"
+        self._local: LocalPostgres | None = None
+        self._made: list[str] = []
+
+    def describe(self) -> str:
+        if self._given:
+            with _connect(make_url(self._given)) as connection:
+                version = connection.info.parameter_status("server_version")
+            return f"PostgreSQL {version} of TEST_DATABASE_URL"
+        return f"PostgreSQL {version_of(self._binaries)} of {self._binaries}"
+
+    @cached_property
+    def template_url(self) -> str:
+        """The address of the migrated template; made when it is first asked for."""
+        url = self._url.set(database=f"{self._prefix}_template")
+        self._create(url)
+        _migrate(url)
+        return text_of(url)
+
+    def close(self) -> None:
+        """Remove what this run made."""
+        if self._local:
+            self._local.remove()
+        elif self._made:
+            drop_databases(self._url, self._prefix)
+
+    @cached_property
+    def _binaries(self) -> Path:
+        named = os.environ.get("TEST_PG_BINDIR")
+        return Path(named) if named else find_binaries()
+
+    @cached_property
+    def _url(self) -> URL:
+        if self._given:
+            return make_url(self._given)
+        home = Path(tempfile.mkdtemp(prefix="queueapp-test-"))
+        self._local = start(home, durable=False, binaries=self._binaries)
+        return make_url(self._local.url)
+
+    def _create(self, url: URL) -> None:
+        self._made.append(str(url.database))
+        with _connect(self._url) as connection:
+            connection.execute(
+                sql.SQL("CREATE DATABASE {}").format(sql.Identifier(str(url.database)))
+            )
+
+
+def clone(template_url: str, worker: str) -> str:
+    """Copy the template for one worker of the run; return the copy's address."""
+    template = make_url(template_url)
+    names = str(template.database), str(template.database).replace("_template", f"_{worker}")
+    statement = sql.SQL("CREATE DATABASE {1} TEMPLATE {0}").format(*map(sql.Identifier, names))
+    with _connect(template.set(database="postgres")) as connection:
+        connection.execute(statement)
+    return text_of(template.set(database=names[1]))
+
+
+def empty(url: str) -> None:
+    """Empty both tables and begin their numbers anew.
+
+    A test that leaves a transaction open holds this up; it is told so, rather than hang.
+    """
+    with _connect(make_url(url)) as connection:
+        connection.execute("SET lock_timeout = '10s'")
+        connection.execute("TRUNCATE jobs, job_events RESTART IDENTITY")
+
+
+def drop_databases(server: URL, prefix: str) -> None:
+    with _connect(server) as connection:
+        names = connection.execute(
+            "SELECT datname FROM pg_database WHERE starts_with(datname, %s)", (prefix + "_",)
+        ).fetchall()
+        for (name,) in names:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            connection.execute(drop)
+
+
+def text_of(url: URL) -> str:
+    return url.render_as_string(hide_password=False)
+
+
+def _connect(url: URL) -> psycopg.Connection:
+    plain = text_of(url.set(drivername="postgresql"))
+    return psycopg.connect(plain, autocommit=True, connect_timeout=10)
+
+
+def _migrate(url: URL) -> None:
+    import flask_migrate
+
+    from queueapp import create_app
+    from queueapp.extensions import db
+
+    app = create_app({"DATABASE_URL": text_of(url), "TESTING": True})
+    with app.app_context():
+        flask_migrate.upgrade()
+        db.engine.dispose()

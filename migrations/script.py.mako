@@ -1,0 +1,18 @@
+"""${message}"""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    ${upgrades if upgrades else "raise RuntimeError('write the upgrade')"}
+
+
+def downgrade() -> None:
+    ${downgrades if downgrades else "raise RuntimeError('write the downgrade')"}

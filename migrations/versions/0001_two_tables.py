@@ -1,0 +1,152 @@
+"""The two tables: jobs, and job_events partitioned by UTC day."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+# Every move rewrites the row, none of them in place (status is in the claim index), but renewals
+# are: a third of each page stays free for them. Autovacuum starts early and does not pause.
+JOBS = """
+CREATE TABLE jobs (
+  id bigint GENERATED ALWAYS AS IDENTITY,
+  kind text NOT NULL,
+  payload jsonb NOT NULL,
+  status text NOT NULL,
+  priority smallint NOT NULL DEFAULT 0,
+  available_at timestamptz NOT NULL DEFAULT now(),
+  attempts integer NOT NULL DEFAULT 0,
+  max_attempts integer NOT NULL DEFAULT 5,
+  handbacks integer NOT NULL DEFAULT 0,
+  held_for text,
+  locked_by text,
+  lease_token uuid,
+  lease_expires_at timestamptz,
+  claimed_at timestamptz,
+  cancel_requested_at timestamptz,
+  progress smallint,
+  progress_note text,
+  result jsonb,
+  error_class text,
+  error_message text,
+  error_fingerprint text,
+  producer text NOT NULL,
+  idempotency_key text,
+  request_hash text,
+  timeout_s integer,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  started_at timestamptz,
+  finished_at timestamptz,
+  CONSTRAINT pk_jobs PRIMARY KEY (id),
+  CONSTRAINT ck_jobs_kind CHECK (kind ~ '^[a-z][a-z0-9_.-]{0,99}$'),
+  CONSTRAINT ck_jobs_status
+    CHECK (status IN ('queued','running','succeeded','failed','cancelled','held')),
+  CONSTRAINT ck_jobs_lease_iff_running
+    CHECK (num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at)
+           = CASE status WHEN 'running' THEN 4 ELSE 0 END),
+  CONSTRAINT ck_jobs_finished_iff_final
+    CHECK ((status IN ('succeeded','failed','cancelled')) = (finished_at IS NOT NULL)),
+  CONSTRAINT ck_jobs_attempts
+    CHECK (attempts BETWEEN 0 AND max_attempts
+           AND (status NOT IN ('queued','held') OR attempts < max_attempts)),
+  CONSTRAINT ck_jobs_handbacks CHECK (handbacks >= 0),
+  CONSTRAINT ck_jobs_held_for_iff_held
+    CHECK ((status = 'held') = (held_for IS NOT NULL)
+           AND (held_for IS NULL OR held_for IN ('kind','job'))),
+  CONSTRAINT ck_jobs_cancel_requested
+    CHECK (cancel_requested_at IS NULL OR status NOT IN ('queued','held')),
+  CONSTRAINT ck_jobs_progress CHECK (progress BETWEEN 0 AND 100),
+  CONSTRAINT ck_jobs_timeout CHECK (timeout_s >= 0),
+  CONSTRAINT ck_jobs_idempotency
+    CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)
+           AND length(idempotency_key) BETWEEN 1 AND 200)
+) WITH (
+  fillfactor = 70,
+  autovacuum_vacuum_scale_factor = 0.01,
+  autovacuum_vacuum_threshold = 1000,
+  autovacuum_vacuum_cost_delay = 0
+)
+"""
+
+JOBS_INDEXES = (
+    "CREATE INDEX ix_jobs_claim ON jobs (priority DESC, available_at, created_at, id)"
+    " WHERE status = 'queued'",
+    "CREATE INDEX ix_jobs_running ON jobs (claimed_at, id) WHERE status = 'running'",
+    "CREATE INDEX ix_jobs_finished ON jobs (status, finished_at, id)"
+    " WHERE finished_at IS NOT NULL",
+    "CREATE INDEX ix_jobs_failed_fingerprint ON jobs (error_fingerprint, finished_at, id)"
+    " WHERE status = 'failed'",
+    "CREATE INDEX ix_jobs_held_kind ON jobs (kind, id)"
+    " WHERE status = 'held' AND held_for = 'kind'",
+    "CREATE UNIQUE INDEX uq_jobs_idempotency ON jobs (producer, idempotency_key)"
+    " WHERE idempotency_key IS NOT NULL",
+)
+
+EVENTS = """
+CREATE TABLE job_events (
+  id bigint GENERATED ALWAYS AS IDENTITY,
+  job_id bigint,
+  kind text,
+  scope text,
+  event text NOT NULL,
+  from_status text,
+  to_status text,
+  attempt integer,
+  lease_token uuid,
+  actor text NOT NULL,
+  reason text,
+  data jsonb,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  CONSTRAINT pk_job_events PRIMARY KEY (id, created_at),
+  CONSTRAINT ck_job_events_job_or_scope CHECK ((job_id IS NULL) = (scope IS NOT NULL)),
+  CONSTRAINT ck_job_events_kind_of_job CHECK ((job_id IS NULL) = (kind IS NULL))
+) PARTITION BY RANGE (created_at)
+"""
+
+EVENTS_INDEXES = (
+    "CREATE INDEX ix_job_events_job ON job_events (job_id, id)",
+    "CREATE INDEX ix_job_events_feed ON job_events (xid, id)",
+    "CREATE INDEX ix_job_events_control ON job_events (event, scope, id) WHERE job_id IS NULL",
+)
+
+# The net under the days: housekeeping keeps 14 days ready, so it should stay empty.
+DEFAULT_PARTITION = "CREATE TABLE job_events_default PARTITION OF job_events DEFAULT"
+
+# Bounds carry their offset: a bare date would be read in the session's time zone.
+FIRST_DAYS = """
+DO $$
+DECLARE
+  day date;
+BEGIN
+  FOR ahead IN 0..14 LOOP
+    day := (now() AT TIME ZONE 'UTC')::date + ahead;
+    EXECUTE format(
+      'CREATE TABLE %I PARTITION OF job_events FOR VALUES FROM (%L) TO (%L)',
+      'job_events_' || to_char(day, 'YYYYMMDD'),
+      to_char(day, 'YYYY-MM-DD') || ' 00:00+00',
+      to_char(day + 1, 'YYYY-MM-DD') || ' 00:00+00');
+  END LOOP;
+END $$
+"""
+
+
+def upgrade() -> None:
+    for statement in (
+        JOBS,
+        *JOBS_INDEXES,
+        EVENTS,
+        *EVENTS_INDEXES,
+        DEFAULT_PARTITION,
+        FIRST_DAYS,
+    ):
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    op.execute("DROP TABLE job_events")
+    op.execute("DROP TABLE jobs")

@@ -1,0 +1,60 @@
+"""A deliberately small PostgreSQL job queue with an ops console.
+
+The public Python API by name: ``handler`` registers what runs a kind of job, ``enqueue`` creates
+jobs inside your own transaction, ``JobContext`` is what a handler may ask for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+
+from queueapp import api, auth, commands, config, connections, console, error_handlers, handlers
+from queueapp.extensions import db, migrate
+from queueapp.handlers import JobContext, enqueue, handler
+
+__all__ = ["JobContext", "create_app", "enqueue", "handler"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
+    """Build the application: web and command line alike.
+
+    ``overrides`` are settings by their documented names (``{"DATABASE_URL": ...}``) and win over the
+    environment; ``TESTING`` and ``INSTANCE_PATH`` are taken too. Raises SettingError that names the
+    first unusable setting.
+    """
+    given = dict(overrides or {})
+    testing = bool(given.pop("TESTING", False))
+    instance = given.pop("INSTANCE_PATH", None)
+    settings = config.load(os.environ, given)
+    app = Flask(
+        __name__,
+        root_path=str(ROOT),
+        instance_path=str(instance or ROOT / "instance"),
+    )
+    app.config["TESTING"] = testing
+    app.extensions["queue_settings"] = settings
+    _bind_database(app, settings)
+    handlers.configure(settings)
+    for edge in (auth, error_handlers, api, console, commands):
+        edge.init_app(app)
+    return app
+
+
+def _bind_database(app: Flask, settings: config.Settings) -> None:
+    address = connections.Address(settings, Path(app.instance_path))
+    atexit.register(address.close)
+    app.extensions["queue_address"] = address
+    app.config["SQLALCHEMY_DATABASE_URI"] = "postgresql+psycopg://"
+    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = connections.engine_options(settings, "web")
+    db.init_app(app)
+    migrate.init_app(app, db, directory=str(ROOT / "migrations"))
+    with app.app_context():
+        connections.bind_address(db.engine, address)

@@ -1,0 +1,210 @@
+"""Settings: read from the environment, checked, the bad one named.
+
+``Settings`` is the one table of them; ``docs/settings.md`` is made from it and a test compares the
+two. Durations take a plain number of seconds or a number with a unit: ``90``, ``90s``, ``5m``,
+``1h``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from queueapp.errors import SettingError
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+def duration(text: str) -> float:
+    """Seconds in ``text``; raises ValueError when it is no duration."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise ValueError("expected a duration such as 90, 90s, 5m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def positive_duration(text: str) -> float:
+    """A duration above zero."""
+    seconds = duration(text)
+    if seconds <= 0:
+        raise ValueError("expected a duration above zero")
+    return seconds
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers from ``least`` to ``most``."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?\d+", text.strip()) or not least <= int(text) <= most:
+            raise ValueError(f"expected a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def switch(text: str) -> bool:
+    """Read on or off."""
+    known = {"1": True, "true": True, "yes": True, "on": True}
+    known |= {"0": False, "false": False, "no": False, "off": False, "": False}
+    if text.strip().lower() not in known:
+        raise ValueError("expected 1 or 0")
+    return known[text.strip().lower()]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split names at commas and white space."""
+    return tuple(part for part in re.split(r"[,\s]+", text) if part)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Make a reader that takes one of ``choices``, whatever its case."""
+
+    def read(text: str) -> str:
+        for choice in choices:
+            if text.strip().lower() == choice.lower():
+                return choice
+        raise ValueError(f"expected one of {', '.join(choices)}")
+
+    return read
+
+
+def database_url(text: str) -> str:
+    """Check a PostgreSQL address and give it psycopg 3 as its driver; '' stays ''."""
+    if not text.strip():
+        return ""
+    try:
+        url = make_url(text.strip())
+    except ArgumentError:
+        # The text itself is not repeated: it may hold a password.
+        raise ValueError("expected an address such as postgresql://user:password@host/db") from None
+    if url.get_backend_name() not in ("postgres", "postgresql"):
+        raise ValueError(f"expected a postgresql:// address, not {url.drivername}://")
+    return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+def _setting(env: str, default: str, read: Callable[[str], Any], about: str) -> Any:
+    return field(metadata={"env": env, "default": default, "read": read, "about": about})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every setting of the product, in the order of the documentation."""
+
+    database_url: str = _setting(
+        "DATABASE_URL", "", database_url,
+        "The PostgreSQL database. Empty: a local PostgreSQL under `instance/` is started,"
+        " or reused (not in production).",
+    )  # fmt: skip
+    env: str = _setting(
+        "QUEUE_ENV", "development", one_of("development", "production"),
+        "`production` refuses to start without `DATABASE_URL`; so does a Heroku dyno.",
+    )  # fmt: skip
+    handlers: tuple[str, ...] = _setting(
+        "QUEUE_HANDLERS", "", names,
+        "Python modules with `@handler` functions, comma-separated; imported at start.",
+    )  # fmt: skip
+    external_kinds: tuple[str, ...] = _setting(
+        "QUEUE_EXTERNAL_KINDS", "", names,
+        "Kinds that other programs run: accepted at enqueue, never claimed by `flask work`.",
+    )  # fmt: skip
+    accept_unknown_kinds: bool = _setting(
+        "QUEUE_ACCEPT_UNKNOWN_KINDS", "0", switch,
+        "Accept jobs of kinds that no handler here knows (they wait for a worker that does).",
+    )  # fmt: skip
+    concurrency: int = _setting(
+        "QUEUE_CONCURRENCY", "10", whole(0, 500),
+        "Handler threads of one `flask work`; 0 runs sweeper and housekeeping only.",
+    )  # fmt: skip
+    lease: float = _setting(
+        "QUEUE_LEASE", "60s", positive_duration,
+        "How long a claim lasts unless renewed; renewed every third of it.",
+    )  # fmt: skip
+    grace: float = _setting(
+        "QUEUE_GRACE", "25s", duration,
+        "How long a stopping worker waits for running handlers; keep it below the platform's kill.",
+    )  # fmt: skip
+    poll: float = _setting(
+        "QUEUE_POLL", "1.5s", positive_duration,
+        "How often a worker looks at the queue when nothing wakes it.",
+    )  # fmt: skip
+    prefetch: int = _setting(
+        "QUEUE_PREFETCH", "0", whole(0, 500),
+        "How many claims a worker may hold beyond its free threads, while all its jobs are short.",
+    )  # fmt: skip
+    job_timeout: float = _setting(
+        "QUEUE_JOB_TIMEOUT", "1h", duration,
+        "Longest run of an attempt whose job names no timeout; 0 means no limit.",
+    )  # fmt: skip
+    max_attempts: int = _setting(
+        "QUEUE_MAX_ATTEMPTS", "5", whole(1, 10_000),
+        "Attempts of a job when neither the job nor its handler says.",
+    )  # fmt: skip
+    backoff_base: float = _setting(
+        "QUEUE_BACKOFF_BASE", "5s", positive_duration,
+        "Wait before the second attempt; doubled for each further one.",
+    )  # fmt: skip
+    backoff_cap: float = _setting(
+        "QUEUE_BACKOFF_CAP", "1h", positive_duration,
+        "Longest wait between two attempts, before the jitter of 20 %.",
+    )  # fmt: skip
+    max_handbacks: int = _setting(
+        "QUEUE_MAX_HANDBACKS", "1000", whole(1, 1_000_000),
+        "How often a job may be given back without using an attempt before it fails.",
+    )  # fmt: skip
+    pooler: bool = _setting(
+        "QUEUE_POOLER", "0", switch,
+        "The database is reached through a transaction pooler: no session settings, no prepared"
+        " statements, no LISTEN.",
+    )  # fmt: skip
+    release: str = _setting(
+        "QUEUE_RELEASE", "", str,
+        "Name of the deployed release, shown with each worker.",
+    )  # fmt: skip
+    tokens: str = _setting(
+        "QUEUE_TOKENS", "", str,
+        "API tokens, separated by white space: `name:role:sha256-of-the-token`.",
+    )  # fmt: skip
+    http_allowed_hosts: tuple[str, ...] = _setting(
+        "QUEUE_HTTP_ALLOWED_HOSTS", "", names,
+        "Hosts that `http.request` may call: `api.example.com`, `*.example.com`, with `:port` to"
+        " name one. Empty: none.",
+    )  # fmt: skip
+    http_allow_private: bool = _setting(
+        "QUEUE_HTTP_ALLOW_PRIVATE", "0", switch,
+        "Let `http.request` reach loopback and private addresses of its allowed hosts.",
+    )  # fmt: skip
+    log_level: str = _setting(
+        "JOB_WORKER_LOG_LEVEL", "INFO", one_of(*LOG_LEVELS),
+        "How much a worker says: INFO is one line a job, DEBUG every poll, claim and renewal.",
+    )  # fmt: skip
+
+
+def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read every setting from ``environ``; ``overrides`` (by setting name, as text) win.
+
+    Raises SettingError that names the first unusable one.
+    """
+    texts = {**environ, **{name: str(value) for name, value in (overrides or {}).items()}}
+    return Settings(**{entry.name: _read(entry.metadata, texts) for entry in fields(Settings)})
+
+
+def _read(meta: Mapping[str, Any], texts: Mapping[str, str]) -> Any:
+    text = texts.get(meta["env"], meta["default"])
+    try:
+        return meta["read"](text)
+    except ValueError as error:
+        shown = "" if meta["env"] in ("DATABASE_URL", "QUEUE_TOKENS") else f", not {text!r}"
+        raise SettingError(f"{meta['env']}: {error}{shown}", setting=meta["env"]) from None
+
+
+def needs_database_url(settings: Settings) -> bool:
+    """Whether a local PostgreSQL would be wrong here: in production, or on a Heroku dyno."""
+    return settings.env == "production" or "DYNO" in os.environ

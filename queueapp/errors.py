@@ -1,0 +1,156 @@
+"""Every deliberate failure: its class, its stable code and its HTTP status.
+
+Raise one class per cause that a caller can act on. ``code`` never changes; the message is for
+people and names the bad value and the way out; ``context`` carries the same facts for programs
+and becomes members of the problem+json answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class QueueError(Exception):
+    """Base of all deliberate failures."""
+
+    code: ClassVar[str] = "queue_error"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "The queue could not do this"
+
+    def __init__(self, message: str, **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.context = context
+
+
+class SettingError(QueueError):
+    """A setting is missing or unusable; the message names it."""
+
+    code = "bad_setting"
+    title = "A setting is wrong"
+
+
+class BadRequest(QueueError):
+    """Not JSON, a bad header or a bad query parameter."""
+
+    code = "bad_request"
+    status = 400
+    title = "The request cannot be read"
+
+
+class NotAuthenticated(QueueError):
+    """No usable credentials where some are needed."""
+
+    code = "not_authenticated"
+    status = 401
+    title = "Credentials are needed"
+
+
+class NotAllowed(QueueError):
+    """The caller is known but may not do this, or nobody may from where they are."""
+
+    code = "not_allowed"
+    status = 403
+    title = "Not allowed"
+
+
+class JobNotFound(QueueError):
+    """No job with that id: it never existed, or retention has removed it."""
+
+    code = "job_not_found"
+    status = 404
+    title = "No such job"
+
+
+class PageNotFound(QueueError):
+    """The router knows no such address."""
+
+    code = "not_found"
+    status = 404
+    title = "No such address"
+
+
+class MethodNotAllowed(QueueError):
+    """The address exists, the method does not."""
+
+    code = "method_not_allowed"
+    status = 405
+    title = "Method not allowed"
+
+
+class IllegalMove(QueueError):
+    """The job's status does not allow this verb; ``context`` has ``job_id`` and ``job_status``."""
+
+    code = "illegal_move"
+    status = 409
+    title = "The job's status does not allow this"
+
+
+class JobBusy(QueueError):
+    """Another session has held the job's row for longer than a person should wait."""
+
+    code = "job_busy"
+    status = 409
+    title = "The job is locked by somebody else"
+
+
+class IdempotencyConflict(QueueError):
+    """The key was used for a different request; ``context`` has ``job_id`` and ``fields``."""
+
+    code = "idempotency_conflict"
+    status = 409
+    title = "The idempotency key belongs to a different request"
+
+
+class BodyTooLarge(QueueError):
+    """The request body is over the limit."""
+
+    code = "body_too_large"
+    status = 413
+    title = "The request body is too large"
+
+
+class NotJson(QueueError):
+    """The body is of another media type than application/json."""
+
+    code = "unsupported_media_type"
+    status = 415
+    title = "The body must be application/json"
+
+
+class InvalidJob(QueueError):
+    """Well-formed but invalid; ``context['errors']`` lists ``{"pointer", "detail"}`` each."""
+
+    code = "invalid_job"
+    status = 422
+    title = "The job is not valid"
+
+
+class UnknownKind(InvalidJob):
+    """No handler of that kind is registered."""
+
+    code = "unknown_kind"
+    title = "No handler for this kind"
+
+
+class DatabaseUnavailable(QueueError):
+    """The database does not answer, or answers read-only. Try again after ``retry_after`` seconds."""
+
+    code = "database_unavailable"
+    status = 503
+    title = "The database is not available"
+
+
+class SchemaMismatch(QueueError):
+    """The database's schema is not the one this release needs."""
+
+    code = "schema_mismatch"
+    status = 503
+    title = "The database schema does not fit this release"
+
+
+class WorkerStopped(QueueError):
+    """A worker could not go on and ended itself rather than look alive."""
+
+    code = "worker_stopped"
+    title = "The worker stopped"

@@ -1,0 +1,115 @@
+"""What is kept of a failure: class, message, fingerprint, traceback – cut, and fit to be stored.
+
+PostgreSQL stores neither NUL nor lone surrogates, so both are made visible here, before a batch of
+outcomes could be refused for one of them. Pure: no database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sysconfig
+import traceback
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+MESSAGE_LIMIT = 8 * 1024
+TRACEBACK_LIMIT = 64 * 1024
+_FRAMES = 60
+_LIBRARIES = tuple(
+    {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_OWN_PACKAGE = __file__.rsplit("/", 2)[0]
+# What differs between two occurrences of the same failure: quoted text, ids, numbers.
+_VARIABLE = re.compile(
+    r"'[^']*'|\"[^\"]*\"|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\d+"
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure as it is stored. ``traceback`` goes to the ledger, the rest to the row as well."""
+
+    error_class: str
+    message: str
+    fingerprint: str
+    traceback: str | None = None
+
+
+def printable(text: str) -> str:
+    """Make NUL and lone surrogates visible; everything else stays as it is."""
+    visible = text.replace("\x00", "\\x00")
+    return visible.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def printable_json(value: Any) -> Any:
+    """The same for every string and key within a JSON value."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable_json(key): printable_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [printable_json(item) for item in value]
+    return value
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Cut ``text`` to about ``limit`` characters, head and tail kept: both tell something."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
+    return f"{head}\n… {len(text) - limit} characters cut …\n{tail}"
+
+
+def described(error_class: str, message: str) -> Failure:
+    """A failure that no exception stands for, such as a lost lease."""
+    return Failure(error_class, message, fingerprint(error_class, message, ()))
+
+
+def of_exception(error: BaseException) -> Failure:
+    """Describe ``error``, whatever its class does when it is asked for its text."""
+    name = printable(type(error).__qualname__)
+    message = cut_middle(printable(_text(error)), MESSAGE_LIMIT)
+    return Failure(
+        cut_middle(name, 200),
+        message,
+        fingerprint(name, message, _own_frames(error.__traceback__)),
+        cut_middle(printable(_traceback(error)), TRACEBACK_LIMIT),
+    )
+
+
+def fingerprint(error_class: str, message: str, frames: tuple[str, ...]) -> str:
+    """Sixteen hex digits that are equal for failures with one cause.
+
+    From the class, the first line of the message with its variable parts blanked, and the
+    application's own frames without line numbers: a deploy that moves lines keeps the group.
+    """
+    blanked = _VARIABLE.sub("?", message.partition("\n")[0][:500])
+    text = "\n".join((error_class, blanked, *frames))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return f"<the text of {type(error).__qualname__} cannot be had>"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        whole = traceback.TracebackException.from_exception(error, limit=_FRAMES, compact=True)
+        return "".join(whole.format())
+    except BaseException:
+        return "".join(traceback.format_tb(error.__traceback__, limit=_FRAMES))
+
+
+def _own_frames(trace: TracebackType | None) -> tuple[str, ...]:
+    frames = []
+    while trace is not None and len(frames) < 1000:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith((*_LIBRARIES, _OWN_PACKAGE + "/worker")):
+            frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_qualname}")
+        trace = trace.tb_next
+    return tuple(frames[-5:])

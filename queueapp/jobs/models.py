@@ -1,0 +1,183 @@
+"""Columns, CHECKs and indexes of the two tables. No behaviour: moves are in ``transitions``.
+
+The migration writes the same tables in SQL, with what SQLAlchemy cannot say (partitions, storage
+parameters); ``flask db check`` proves that the two agree.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, SmallInteger, text
+from sqlalchemy.dialects.postgresql.base import ischema_names
+from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import UserDefinedType
+
+from queueapp.base import Base
+
+
+class XID8(UserDefinedType[int]):
+    """PostgreSQL's 64-bit transaction id; SQLAlchemy has no type for it."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_kw: Any) -> str:
+        """Return the name of the type in DDL."""
+        return "xid8"
+
+
+# So that reflection (``flask db check``) knows the type instead of warning about it.
+ischema_names["xid8"] = XID8
+
+_NOW = text("now()")
+
+
+class Job(Base):
+    """One job. Higher priority runs first; ``attempts`` counts claims, not failures."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        CheckConstraint("kind ~ '^[a-z][a-z0-9_.-]{0,99}$'", name="kind"),
+        CheckConstraint(
+            "status IN ('queued','running','succeeded','failed','cancelled','held')", name="status"
+        ),
+        CheckConstraint(
+            "num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at)"
+            " = CASE status WHEN 'running' THEN 4 ELSE 0 END",
+            name="lease_iff_running",
+        ),
+        CheckConstraint(
+            "(status IN ('succeeded','failed','cancelled')) = (finished_at IS NOT NULL)",
+            name="finished_iff_final",
+        ),
+        # A claim must always be able to count one more: settle and claim are one statement.
+        CheckConstraint(
+            "attempts BETWEEN 0 AND max_attempts"
+            " AND (status NOT IN ('queued','held') OR attempts < max_attempts)",
+            name="attempts",
+        ),
+        CheckConstraint("handbacks >= 0", name="handbacks"),
+        CheckConstraint(
+            "(status = 'held') = (held_for IS NOT NULL)"
+            " AND (held_for IS NULL OR held_for IN ('kind','job'))",
+            name="held_for_iff_held",
+        ),
+        CheckConstraint(
+            "cancel_requested_at IS NULL OR status NOT IN ('queued','held')", name="cancel_requested"
+        ),
+        CheckConstraint("progress BETWEEN 0 AND 100", name="progress"),
+        CheckConstraint("timeout_s >= 0", name="timeout"),
+        CheckConstraint(
+            "(idempotency_key IS NULL) = (request_hash IS NULL)"
+            " AND length(idempotency_key) BETWEEN 1 AND 200",
+            name="idempotency",
+        ),
+        # The order of the claim, column by column.
+        Index(
+            "ix_jobs_claim",
+            text("priority DESC"),
+            "available_at",
+            "created_at",
+            "id",
+            postgresql_where=text("status = 'queued'"),
+        ),
+        # lease_expires_at is in no index, so that renewing a lease is a HOT update.
+        Index("ix_jobs_running", "claimed_at", "id", postgresql_where=text("status = 'running'")),
+        Index(
+            "ix_jobs_finished",
+            "status",
+            "finished_at",
+            "id",
+            postgresql_where=text("finished_at IS NOT NULL"),
+        ),
+        Index(
+            "ix_jobs_failed_fingerprint",
+            "error_fingerprint",
+            "finished_at",
+            "id",
+            postgresql_where=text("status = 'failed'"),
+        ),
+        Index(
+            "ix_jobs_held_kind",
+            "kind",
+            "id",
+            postgresql_where=text("status = 'held' AND held_for = 'kind'"),
+        ),
+        Index(
+            "uq_jobs_idempotency",
+            "producer",
+            "idempotency_key",
+            unique=True,
+            postgresql_where=text("idempotency_key IS NOT NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    kind: Mapped[str]
+    payload: Mapped[Any] = mapped_column(nullable=False)
+    status: Mapped[str]
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default=text("0"))
+    available_at: Mapped[datetime] = mapped_column(server_default=_NOW)
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    max_attempts: Mapped[int] = mapped_column(server_default=text("5"))
+    handbacks: Mapped[int] = mapped_column(server_default=text("0"))
+    held_for: Mapped[str | None]
+    locked_by: Mapped[str | None]
+    lease_token: Mapped[UUID | None]
+    lease_expires_at: Mapped[datetime | None]
+    claimed_at: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]
+    progress: Mapped[int | None] = mapped_column(SmallInteger)
+    progress_note: Mapped[str | None]
+    result: Mapped[Any] = mapped_column(nullable=True)
+    error_class: Mapped[str | None]
+    error_message: Mapped[str | None]
+    error_fingerprint: Mapped[str | None]
+    producer: Mapped[str]
+    idempotency_key: Mapped[str | None]
+    request_hash: Mapped[str | None]
+    timeout_s: Mapped[int | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=_NOW)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class JobEvent(Base):
+    """One line of the ledger. No foreign key: the ledger outlives the row.
+
+    The table's key holds ``created_at`` as well, since a partitioned table asks for it; ids are
+    unique by themselves, and the mapper's key is ``id`` alone.
+    """
+
+    __tablename__ = "job_events"
+    __table_args__ = (
+        CheckConstraint("(job_id IS NULL) = (scope IS NOT NULL)", name="job_or_scope"),
+        CheckConstraint("(job_id IS NULL) = (kind IS NULL)", name="kind_of_job"),
+        Index("ix_job_events_job", "job_id", "id"),
+        Index("ix_job_events_feed", "xid", "id"),
+        Index(
+            "ix_job_events_control", "event", "scope", "id", postgresql_where=text("job_id IS NULL")
+        ),
+        {"postgresql_partition_by": "RANGE (created_at)"},
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    job_id: Mapped[int | None] = mapped_column(BigInteger)
+    kind: Mapped[str | None]
+    scope: Mapped[str | None]
+    event: Mapped[str]
+    from_status: Mapped[str | None]
+    to_status: Mapped[str | None]
+    attempt: Mapped[int | None]
+    lease_token: Mapped[UUID | None]
+    actor: Mapped[str]
+    reason: Mapped[str | None]
+    data: Mapped[Any] = mapped_column(nullable=True)
+    created_at: Mapped[datetime] = mapped_column(
+        server_default=text("clock_timestamp()"), primary_key=True
+    )
+    xid: Mapped[int] = mapped_column(XID8, server_default=text("pg_current_xact_id()"))
+
+    __mapper_args__ = {"primary_key": [id]}  # noqa: RUF012

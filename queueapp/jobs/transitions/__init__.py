@@ -1,0 +1,69 @@
+"""The only writers of ``jobs.status``: one function per verb, split by who calls.
+
+Each is set-based, guards itself in its WHERE clause, locks its rows in id order, leaves out what
+somebody else has locked, and writes its ledger lines in the same statement. None commits.
+"""
+
+from queueapp.jobs.transitions.holding import (
+    Begun,
+    Held,
+    Progress,
+    Renewal,
+    adopt,
+    begin,
+    renew,
+    write_progress,
+)
+from queueapp.jobs.transitions.people import (
+    Moved,
+    cancel,
+    hold,
+    one,
+    release,
+    requeue,
+    reschedule,
+    unhold,
+)
+from queueapp.jobs.transitions.producer import Enqueued, NewJob, enqueue
+from queueapp.jobs.transitions.retention import purge, purge_old
+from queueapp.jobs.transitions.settle import (
+    Answer,
+    Exchange,
+    Outcome,
+    exchange,
+    explain,
+    settle,
+)
+from queueapp.jobs.transitions.sweeper import Expired, expire
+
+__all__ = [
+    "Answer",
+    "Begun",
+    "Enqueued",
+    "Exchange",
+    "Expired",
+    "Held",
+    "Moved",
+    "NewJob",
+    "Outcome",
+    "Progress",
+    "Renewal",
+    "adopt",
+    "begin",
+    "cancel",
+    "enqueue",
+    "exchange",
+    "expire",
+    "explain",
+    "hold",
+    "one",
+    "purge",
+    "purge_old",
+    "release",
+    "renew",
+    "requeue",
+    "reschedule",
+    "settle",
+    "unhold",
+    "write_progress",
+]

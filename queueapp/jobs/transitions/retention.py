@@ -1,0 +1,81 @@
+"""Purge: remove final jobs. Their history stays in the ledger, with the key and the last status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.status import Reason, Status
+
+BATCH = 500
+
+_GONE = """
+gone AS (
+  DELETE FROM jobs j USING target t WHERE j.id = t.id
+  RETURNING j.id, j.kind, j.status, j.attempts, j.producer, j.idempotency_key
+),
+logged AS (
+  INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, reason, data)
+  SELECT id, kind, 'purged', status, NULL, attempts, %(actor)s, %(reason)s::text,
+    jsonb_build_object('producer', producer, 'idempotency_key', idempotency_key)
+  FROM gone ORDER BY id
+  RETURNING job_id
+)
+SELECT job_id AS id FROM logged ORDER BY job_id
+"""
+
+_PURGE = f"""
+WITH target AS MATERIALIZED (
+  SELECT id FROM jobs
+  WHERE id = ANY(%(ids)s::bigint[]) AND status IN ('succeeded', 'failed', 'cancelled')
+  ORDER BY id FOR UPDATE SKIP LOCKED
+),{_GONE}"""  # noqa: S608
+
+# A keyed job is kept for as long as its key is promised to be remembered.
+_PURGE_OLD = """
+WITH target AS MATERIALIZED (
+  SELECT j.id FROM (
+    SELECT id FROM jobs
+    WHERE status = '{status}' AND finished_at < clock_timestamp() - make_interval(secs => %(age)s)
+      AND (idempotency_key IS NULL
+           OR finished_at < clock_timestamp() - make_interval(secs => %(keyed_age)s))
+    ORDER BY finished_at, id LIMIT %(limit)s
+  ) old JOIN jobs j USING (id)
+  WHERE j.status = '{status}'
+  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
+),{gone}"""
+
+
+def purge(
+    database: Database, ids: Sequence[int], *, actor: str, reason: str | None = None
+) -> list[int]:
+    """Remove those of ``ids`` that are final; the ids that are gone. Live jobs are never touched."""
+    rows = run(database, _PURGE, ids=list(ids), actor=actor, reason=reason)
+    return [row.id for row in rows]
+
+
+def purge_old(
+    database: Database,
+    status: Status,
+    *,
+    age: timedelta,
+    keyed_age: timedelta,
+    actor: str,
+    limit: int = BATCH,
+) -> list[int]:
+    """Remove up to ``limit`` jobs that ended in ``status`` more than ``age`` ago, oldest first.
+
+    Those with an idempotency key stay at least ``keyed_age``.
+    """
+    statement = _PURGE_OLD.format(status=Status(status), gone=_GONE)
+    rows = run(
+        database,
+        statement,
+        age=age.total_seconds(),
+        keyed_age=max(age, keyed_age).total_seconds(),
+        actor=actor,
+        reason=Reason.RETENTION,
+        limit=limit,
+    )
+    return [row.id for row in rows]

@@ -1,0 +1,112 @@
+"""Expire: give back what was lost with its holder. Any worker may do it, none leads.
+
+Two statements in one transaction: lock the overdue leases and say so in the ledger, ask ``backoff``
+what becomes of each, then the same settle as a worker's own. The caller opens the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row
+
+from queueapp.jobs.backoff import Backoff, after_failure, after_lost_lease
+from queueapp.jobs.database import Database, run, wake_on_commit
+from queueapp.jobs.failure import described
+from queueapp.jobs.status import Reason
+from queueapp.jobs.transitions.settle import Outcome, settle
+
+BATCH = 100
+
+# ``low``: nothing older than this was running a moment ago, so the dead entries before it are not
+# walked again. A time-out is no lost lease: the holder is alive, its attempt is over.
+_OVERDUE = """
+WITH overdue AS MATERIALIZED (
+  SELECT id, kind, lease_token, locked_by, claimed_at, started_at, attempts, max_attempts, handbacks,
+    coalesce(started_at + make_interval(
+      secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0)) <= clock_timestamp(), false)
+      AS timed_out
+  FROM jobs
+  WHERE status = 'running' AND claimed_at >= coalesce(%(low)s::timestamptz, '-infinity')
+    AND lease_expires_at < clock_timestamp()
+  ORDER BY claimed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+),
+logged AS (
+  INSERT INTO job_events
+    (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
+  SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
+    jsonb_build_object('holder', locked_by)
+  FROM overdue WHERE NOT timed_out ORDER BY id
+)
+SELECT * FROM overdue ORDER BY claimed_at, id
+"""
+
+
+@dataclass(frozen=True)
+class Expired:
+    """A lease that was taken from its holder, and the status its job came to."""
+
+    id: int
+    kind: str
+    holder: str
+    attempt: int
+    status: str
+    timed_out: bool
+
+
+def expire(
+    database: Database,
+    *,
+    actor: str,
+    backoff: Backoff,
+    job_timeout_s: float = 0,
+    low: datetime | None = None,
+    limit: int = BATCH,
+) -> list[Expired]:
+    """End up to ``limit`` overdue leases, oldest claim first from ``low`` on.
+
+    A holder that comes back finds its token gone and its result refused. Does not commit.
+    """
+    rows = run(database, _OVERDUE, me=actor, job_timeout=job_timeout_s, low=low, limit=limit)
+    if not rows:
+        return []
+    statuses = settle(database, [_outcome(row, backoff) for row in rows], actor=actor)
+    if "queued" in statuses.values():
+        wake_on_commit(database)
+    return _expired(rows, statuses)
+
+
+def _expired(rows: Sequence[Row[Any]], statuses: dict[Any, str]) -> list[Expired]:
+    return [
+        Expired(
+            row.id, row.kind, row.locked_by, row.attempts, statuses[row.lease_token], row.timed_out
+        )
+        for row in rows
+    ]
+
+
+def _outcome(row: Row[Any], backoff: Backoff) -> Outcome:
+    if row.timed_out:
+        decision = after_failure(
+            row.attempts, row.max_attempts, backoff, reason=Reason.TIMED_OUT
+        )
+        failure = described("JobTimeout", "the attempt ran longer than its time-out")
+    else:
+        started = row.started_at is not None
+        decision = after_lost_lease(
+            row.attempts, row.max_attempts, row.handbacks, backoff, started=started
+        )
+        failure = described("LeaseLost", f"the lease of {row.locked_by} ran out")
+    return Outcome(
+        id=row.id,
+        token=row.lease_token,
+        verb=decision.verb,
+        claimed_at=row.claimed_at,
+        delay_s=decision.delay_s,
+        failure=failure,
+        reason=decision.reason,
+        data={"holder": row.locked_by, "error_class": failure.error_class},
+    )

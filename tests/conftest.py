@@ -5,6 +5,7 @@ Each test begins with two empty tables. Warnings are errors, so every engine is 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,8 +25,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _forget_settings()
     if not hasattr(config, "workerinput"):
         config.stash[_SERVER] = postgres.Server()
+
+
+def _forget_settings() -> None:
+    """The settings of the person who runs the tests are not part of the tests."""
+    for name in list(os.environ):
+        if name.startswith(("QUEUE_", "JOB_WORKER_")) or name in ("DATABASE_URL", "DYNO"):
+            del os.environ[name]
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -42,7 +42,16 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     app.config["TESTING"] = testing
     app.extensions["queue_settings"] = settings
     _bind_database(app, settings)
-    handlers.configure(settings)
+    handlers.configure(
+        handlers.Policy(
+            max_attempts=settings.max_attempts,
+            accept_unknown_kinds=settings.accept_unknown_kinds,
+            external_kinds=settings.external_kinds,
+            http_allowed_hosts=settings.http_allowed_hosts,
+            http_allow_private=settings.http_allow_private,
+            handlers=settings.handlers,
+        )
+    )
     for edge in (auth, error_handlers, api, console, commands):
         edge.init_app(app)
     return app

@@ -1,0 +1,39 @@
+"""Handlers: the registry, what a handler may ask for, the producers' ``enqueue``, built-in kinds.
+
+Knows the domain below and nothing of Flask, HTTP, the worker or the environment: ``create_app``
+hands the settings over as a ``Policy``.
+"""
+
+from __future__ import annotations
+
+from queueapp.handlers.context import Defer, Fail, JobContext, Progress, Retry, Stop, StopReason
+from queueapp.handlers.enqueue import Enqueued, enqueue, enqueue_many, enqueue_one
+from queueapp.handlers.policy import Policy, configure, current
+from queueapp.handlers.registry import Handler, find, handler, kinds, load
+from queueapp.handlers.request import NOT_SENT, EnqueueRequest
+from queueapp.handlers.request_hash import differing_fields
+
+__all__ = [
+    "NOT_SENT",
+    "Defer",
+    "EnqueueRequest",
+    "Enqueued",
+    "Fail",
+    "Handler",
+    "JobContext",
+    "Policy",
+    "Progress",
+    "Retry",
+    "Stop",
+    "StopReason",
+    "configure",
+    "current",
+    "differing_fields",
+    "enqueue",
+    "enqueue_many",
+    "enqueue_one",
+    "find",
+    "handler",
+    "kinds",
+    "load",
+]

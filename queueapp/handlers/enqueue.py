@@ -1,0 +1,177 @@
+"""Create jobs inside the caller's transaction: check everything, then hand over to the domain.
+
+Never commits. The handler's defaults are written into the row here, so that a job means the same to
+every worker, whatever version of the handler that has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session, scoped_session
+
+from queueapp.errors import IdempotencyConflict, InvalidJob, UnknownKind
+from queueapp.handlers import policy, registry
+from queueapp.handlers.problems import Problem
+from queueapp.handlers.request import (
+    EnqueueRequest,
+    instant,
+    is_unknown,
+    request_problems,
+)
+from queueapp.handlers.request_hash import differing_fields, request_hash
+from queueapp.jobs import transitions
+
+AnySession: TypeAlias = Session | Connection | scoped_session[Session]
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    """What became of one request: ``id`` is the new job, or the one that has the key already.
+
+    ``fields``: on a conflict, what this request asks differently.
+    """
+
+    id: int
+    outcome: Literal["new", "replay", "conflict"]
+    fields: tuple[str, ...] = ()
+
+
+def enqueue(
+    session: AnySession,
+    kind: str,
+    payload: dict[str, Any] | None = None,
+    *,
+    priority: int | None = None,
+    delay: float | timedelta | None = None,
+    available_at: datetime | None = None,
+    max_attempts: int | None = None,
+    timeout: int | None = None,
+    key: str | None = None,
+    producer: str = "app",
+    actor: str = "app",
+    via: str = "python",
+) -> Enqueued:
+    """Create one job; it exists once ``session`` commits, and not if that rolls back.
+
+    None means not given: an empty payload, priority 0 (higher runs first), due now, the handler's
+    attempts and timeout, no idempotency key. Raises InvalidJob that lists every problem,
+    UnknownKind, and IdempotencyConflict when ``key`` belongs to a different request of
+    ``producer``.
+    """
+    given = {
+        "payload": payload, "priority": priority, "delay": delay, "available_at": available_at,
+        "max_attempts": max_attempts, "timeout": timeout, "key": key,
+    }  # fmt: skip
+    sent: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return enqueue_one(
+        session, EnqueueRequest(kind=kind, **sent), producer=producer, actor=actor, via=via
+    )
+
+
+def enqueue_one(
+    session: AnySession,
+    request: EnqueueRequest,
+    *,
+    producer: str = "app",
+    actor: str = "app",
+    via: str = "python",
+) -> Enqueued:
+    """Create one job as ``enqueue`` does, from a request that knows what was sent."""
+    _refuse(request_problems(request), [request])
+    (answer,) = _write(session, [request], producer, actor, via)
+    if answer.outcome == "conflict":
+        raise IdempotencyConflict(
+            f"the idempotency key belongs to job {answer.id}, asked for with a different"
+            f" {', '.join(answer.fields)}",
+            job_id=answer.id,
+            fields=list(answer.fields),
+        )
+    return answer
+
+
+def enqueue_many(
+    session: AnySession,
+    requests: Sequence[EnqueueRequest],
+    *,
+    producer: str = "app",
+    actor: str = "app",
+    via: str = "python",
+) -> list[Enqueued]:
+    """Create many jobs in one statement; the answers come in the order of ``requests``.
+
+    All or none: raises InvalidJob with every problem of every job, pointers beginning with the
+    job's place (``/3/payload/to``). A conflict of keys is no error here: it is that job's outcome.
+    """
+    problems = [
+        {**one, "pointer": f"/{place}{one['pointer']}"}
+        for place, request in enumerate(requests)
+        for one in request_problems(request)
+    ]
+    _refuse(problems, requests)
+    return _write(session, requests, producer, actor, via) if requests else []
+
+
+def _refuse(problems: list[Problem], requests: Sequence[EnqueueRequest]) -> None:
+    if not problems:
+        return
+    unknown = sorted({request.kind for request in requests if is_unknown(request.kind)})
+    if unknown and all(one["pointer"].endswith("/kind") for one in problems):
+        names = ", ".join(unknown)
+        raise UnknownKind(f"no handler here runs {names}", errors=problems, kinds=unknown)
+    first = f"{problems[0]['pointer']} {problems[0]['detail']}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    raise InvalidJob(f"the job is not valid: {first}{more}", errors=problems)
+
+
+def _write(
+    session: AnySession,
+    requests: Sequence[EnqueueRequest],
+    producer: str,
+    actor: str,
+    via: str,
+) -> list[Enqueued]:
+    database = session() if isinstance(session, scoped_session) else session
+    jobs = [_resolved(request) for request in requests]
+    answers = transitions.enqueue(database, jobs, producer=producer, actor=actor, via=via)
+    return [_answered(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+
+
+def _answered(job: transitions.NewJob, answer: transitions.Enqueued) -> Enqueued:
+    if answer.outcome != "conflict":
+        return Enqueued(answer.id, answer.outcome)
+    differing = differing_fields(job.request_hash or "", answer.request_hash)
+    return Enqueued(answer.id, answer.outcome, differing)
+
+
+def _resolved(request: EnqueueRequest) -> transitions.NewJob:
+    sent = request.sent()
+    known = registry.find(request.kind)
+    attempts = known.max_attempts if known else None
+    due = sent.get("available_at")
+    return transitions.NewJob(
+        kind=request.kind,
+        payload=sent.get("payload", {}),
+        priority=sent.get("priority", 0),
+        delay_s=_seconds(sent.get("delay")),
+        available_at=None if due is None else instant(due),
+        max_attempts=sent.get("max_attempts", attempts or policy.current().max_attempts),
+        timeout_s=sent.get("timeout", known.timeout_s if known else None),
+        key=sent.get("key"),
+        request_hash=_hash(sent) if "key" in sent else None,
+    )
+
+
+def _seconds(delay: float | timedelta | None) -> float | None:
+    return delay.total_seconds() if isinstance(delay, timedelta) else delay
+
+
+def _hash(sent: dict[str, Any]) -> str:
+    asked = {name: value for name, value in sent.items() if name != "key"}
+    if "available_at" in asked:
+        asked["available_at"] = instant(asked["available_at"])
+    return request_hash(asked)

@@ -1,0 +1,102 @@
+"""Whether a payload can be stored and given back as it was: JSON's types, depth, text and size."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from queueapp.handlers.problems import Place, Problem, problem
+
+LONGEST_PAYLOAD = 256 * 1024
+DEEPEST = 32
+# More are the same mistake again, and an answer has to end somewhere.
+MOST_PROBLEMS = 20
+
+# Every value takes two bytes at least ("1,"), so more values cannot fit. Counting them also ends
+# the walk through a Python structure that holds itself twice.
+_MOST_VALUES = LONGEST_PAYLOAD // 2 + 1
+_TOO_LONG = f"larger than {LONGEST_PAYLOAD // 1024} KiB as compact JSON"
+
+
+class _TooMany(Exception):
+    """The walk has met more values than fit into a payload."""
+
+
+def payload_problems(payload: Any) -> list[Problem]:
+    """List what keeps ``payload`` from being stored; empty when it can be."""
+    if not isinstance(payload, dict):
+        return [problem(("payload",), "must be an object")]
+    try:
+        walk = _Walk().faults(payload, ("payload",), 1)
+        found = [problem(place, detail) for place, detail in islice(walk, MOST_PROBLEMS)]
+    except _TooMany:
+        return [problem(("payload",), _TOO_LONG)]
+    if not found and len(_compact(payload)) > LONGEST_PAYLOAD:
+        return [problem(("payload",), _TOO_LONG)]
+    return found
+
+
+def text_problem(text: str) -> str | None:
+    """Say what PostgreSQL could not store in ``text``; None for nothing."""
+    if "\x00" in text:
+        return "contains a NUL character"
+    # A lone surrogate is half of a character: no UTF-8 can write it.
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "contains a lone surrogate"
+    return None
+
+
+def _compact(payload: Any) -> bytes:
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class _Walk:
+    """One walk through a payload, counting the values met."""
+
+    def __init__(self) -> None:
+        self.met = 0
+
+    def faults(self, value: Any, place: Place, depth: int) -> Iterator[tuple[Place, str]]:
+        """Yield each fault in ``value``, which stands at ``place``."""
+        self.met += 1
+        if self.met > _MOST_VALUES:
+            raise _TooMany
+        if not isinstance(value, dict | list | tuple):
+            fault = _scalar_fault(value)
+            if fault:
+                yield place, fault
+        elif depth > DEEPEST:
+            yield place, f"nested deeper than {DEEPEST} levels"
+        elif isinstance(value, dict):
+            yield from self._object_faults(value, place, depth)
+        else:
+            for index, item in enumerate(value):
+                yield from self.faults(item, (*place, index), depth + 1)
+
+    def _object_faults(
+        self, value: dict[Any, Any], place: Place, depth: int
+    ) -> Iterator[tuple[Place, str]]:
+        for key, item in value.items():
+            if not isinstance(key, str):
+                yield place, f"has a name that is {type(key).__name__}, not text"
+                continue
+            fault = text_problem(key)
+            if fault:
+                yield (*place, key), f"the name {fault}"
+            yield from self.faults(item, (*place, key), depth + 1)
+
+
+def _scalar_fault(value: Any) -> str | None:
+    if isinstance(value, str):
+        return text_problem(value)
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "not a finite number"
+    if isinstance(value, int):
+        # What a JSON reader of another language would turn into infinity.
+        return None if value.bit_length() <= 1024 else "too large a number"
+    return f"is {type(value).__name__}, which JSON does not have"

@@ -1,0 +1,81 @@
+"""What is wrong with a request: a JSON pointer and a sentence each, never the value itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from queueapp.jobs.failure import printable
+
+Problem: TypeAlias = dict[str, str]
+Place: TypeAlias = tuple[str | int, ...]
+
+_LONGEST_STEP = 100
+_PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
+# Their messages are written by the author of a handler's own check, or quote the input.
+_MAY_QUOTE = ("value_error", "assertion_error", "union_tag_invalid")
+
+
+def problem(place: Place, detail: str) -> Problem:
+    """Name what is wrong at ``place``."""
+    return {"pointer": pointer(place), "detail": detail}
+
+
+def pointer(place: Place) -> str:
+    """Write ``place`` as an RFC 6901 pointer; what no answer could carry is made visible."""
+    return "".join(f"/{_step(step)}" for step in place)
+
+
+def _step(step: str | int) -> str:
+    text = printable(str(step)).replace("~", "~0").replace("/", "~1")
+    return text if len(text) <= _LONGEST_STEP else text[:_LONGEST_STEP] + "…"
+
+
+def of_validation(error: ValidationError, payload: Any) -> list[Problem]:
+    """Turn pydantic's findings about ``payload`` into problems."""
+    found = error.errors(include_url=False, include_context=False)
+    return [problem(("payload", *_place(one, payload)), _detail(one)) for one in found]
+
+
+def _place(found: ErrorDetails, payload: Any) -> Iterator[str | int]:
+    # pydantic's path also names branches of unions and the like, which are no part of the document.
+    node, loc = payload, found["loc"]
+    for index, step in enumerate(loc):
+        if _has(node, step):
+            node = node[step]
+            yield step
+        elif found["type"] == "missing" and index == len(loc) - 1:
+            yield step
+
+
+def _has(node: Any, step: str | int) -> bool:
+    if isinstance(node, dict):
+        return step in node
+    return isinstance(node, list) and isinstance(step, int) and 0 <= step < len(node)
+
+
+def _detail(found: ErrorDetails) -> str:
+    kind = found["type"]
+    if kind in _MAY_QUOTE and _quotes(found["msg"], found["input"]):
+        return "refused by the handler's own check"
+    return _PLAINER.get(kind, found["msg"].removeprefix("Value error, "))
+
+
+def _quotes(message: str, value: Any) -> bool:
+    # Up to three characters are no secret, and would be found in any sentence.
+    return any(len(text) > 3 and text in message for text in _texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for item in value:
+            yield from _texts(item)
+    else:
+        yield str(value)

@@ -1,0 +1,116 @@
+"""Who may call what: closed unless a route says otherwise.
+
+Every route declares its permission with ``@permits``; a route that forgets to is refused. Until
+people can log in, a person is whoever sits at the machine itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from flask import Flask, current_app, g, request
+
+from queueapp.auth import origin
+from queueapp.auth.principal import LOCAL, Principal
+from queueapp.auth.roles import Permission
+from queueapp.auth.tokens import Token, bearer_of, holder_of
+from queueapp.errors import NotAllowed, NotAuthenticated
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+CONFIGURE = (
+    "only the machine itself may use this queue until access is configured: set QUEUE_TOKENS to"
+    " name:role:sha256-of-the-token and send Authorization: Bearer <token>"
+)
+LOCAL_ONLY = (
+    "the console answers on the machine itself only: open it at http://127.0.0.1:<port>, from"
+    " elsewhere through ssh -L <port>:127.0.0.1:<port>"
+)
+
+
+def permits(permission: Permission) -> Callable[[View], View]:
+    """Declare what a view needs. Stands under the route's decorator."""
+
+    def declare(view: View) -> View:
+        cast(Any, view).permission = permission
+        return view
+
+    return declare
+
+
+def open_to_all(view: View) -> View:
+    """Declare that a view needs nothing: it must show nothing of any job."""
+    cast(Any, view).permission = None
+    return view
+
+
+def declared(app: Flask, endpoint: str) -> Permission | None:
+    """The permission an endpoint needs, None for open ones. Raises LookupError if it forgot."""
+    if endpoint == "static":
+        return None
+    view = app.view_functions[endpoint]
+    if not hasattr(view, "permission"):
+        raise LookupError(f"the route {endpoint} declares no permission: add @permits(...)")
+    return cast(Any, view).permission  # type: ignore[no-any-return]
+
+
+def current_principal() -> Principal:
+    """Who makes the present request; only views that declare a permission may ask."""
+    principal: Principal = g.principal
+    return principal
+
+
+def guard() -> None:
+    """Refuse what is not permitted; runs before every request, and before any body is read."""
+    if request.endpoint is None:
+        return  # no such address or method: the router's own answer is next
+    permission = _needed(request.endpoint)
+    if permission is None:
+        return
+    principal = _resolve()
+    if principal.kind == "user":
+        _refuse_other_sites()
+    if not principal.may(permission):
+        raise NotAllowed(
+            f"{principal.actor} has the role {principal.role}, which does not grant {permission}",
+            role=principal.role.value,
+            permission=permission.value,
+        )
+    g.principal = principal
+
+
+def _needed(endpoint: str) -> Permission | None:
+    try:
+        return declared(current_app, endpoint)
+    except LookupError:
+        if current_app.testing:
+            raise
+        raise NotAllowed("this address declares no permission, so nobody may use it") from None
+
+
+def _resolve() -> Principal:
+    tokens: tuple[Token, ...] = current_app.extensions["queue_tokens"]
+    shown = request.headers.get("Authorization")
+    # Whoever shows credentials is judged by them alone, never taken for the person at the machine.
+    if shown is not None:
+        return _holder(tokens, shown)
+    if tokens and request.path.startswith("/api/"):
+        raise NotAuthenticated("send a valid token: Authorization: Bearer <token>")
+    if not origin.is_local(request):
+        raise NotAllowed(LOCAL_ONLY if tokens else CONFIGURE)
+    return LOCAL
+
+
+def _holder(tokens: tuple[Token, ...], authorization: str) -> Principal:
+    bearer = bearer_of(authorization)
+    holder = holder_of(tokens, bearer or b"")
+    if bearer is None or holder is None:
+        # One answer for malformed and unknown: it tells a guesser nothing.
+        raise NotAuthenticated("the Authorization header holds no valid bearer token")
+    return holder
+
+
+def _refuse_other_sites() -> None:
+    if request.method not in origin.SAFE_METHODS and not origin.is_same_site(request):
+        raise NotAllowed("this request comes from a page of another site, so it is refused")

@@ -1,0 +1,72 @@
+"""Where a request comes from: the machine itself or not, this site or another one.
+
+Both answers come from what a page of another site cannot forge: the peer's address, ``Host``,
+``Origin`` and the browser's fetch metadata. There is no token in the forms to expire.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from werkzeug.wrappers import Request
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_FORWARDED = re.compile(
+    r"(?:x-forwarded|x-original)-?.*|forwarded|via|x-real-ip|x-client-ip|x-cluster-client-ip"
+    r"|(?:true|cf|fly|fastly)-(?:connecting|client)-ip",
+    re.IGNORECASE,
+)
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:@/]+))(?::\d{1,5})?", re.ASCII)
+
+
+def is_local(request: Request) -> bool:
+    """Whether peer and ``Host`` are both loopback and no proxy stands between."""
+    return (
+        _is_loopback(request.environ.get("REMOTE_ADDR", ""))
+        and _names_loopback(request.environ.get("HTTP_HOST", ""))
+        and not _came_through_a_proxy(request)
+    )
+
+
+def is_same_site(request: Request) -> bool:
+    """Whether an unsafe request may stem from our own pages, or from no browser at all."""
+    # "none": typed or bookmarked. "same-site" is refused: other ports of this host are same-site.
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        return False
+    origin = request.headers.get("Origin")
+    return origin is None or _host_of(origin) == request.environ.get("HTTP_HOST", "").lower()
+
+
+def _came_through_a_proxy(request: Request) -> bool:
+    # A proxy left on its defaults may add no header and rewrite Host, but it speaks HTTP/1.0.
+    return request.environ.get("SERVER_PROTOCOL") == "HTTP/1.0" or any(
+        _FORWARDED.fullmatch(name) for name, _ in request.headers
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return (mapped or ip).is_loopback
+
+
+def _names_loopback(host: str) -> bool:
+    match = _HOST.fullmatch(host)
+    if not match:
+        return False
+    name = match[1] or match[2]
+    return name.lower() == "localhost" or _is_loopback(name)
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return None
+    return parts.netloc.lower() if parts.scheme in ("http", "https") else None

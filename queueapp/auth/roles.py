@@ -1,0 +1,41 @@
+"""Roles, permissions and the table that joins them. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a principal is. A person's role contains the one before it; a token has any of them."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+    PRODUCER = "producer"
+    WORKER = "worker"
+
+
+class Permission(StrEnum):
+    """What a route needs; every route declares exactly one."""
+
+    READ = "read"  # every job, payloads and errors included, and the state of the queue
+    READ_OWN = "read_own"  # READ, or else only the jobs one has produced oneself
+    PRODUCE = "produce"  # create jobs
+    CANCEL = "cancel"  # ACT, or else only the jobs one has produced oneself
+    ACT = "act"  # move any job: retry, hold, reschedule, release
+    ADMIN = "admin"  # what cannot be undone
+    WORK = "work"  # lease jobs and settle them
+
+
+_OPERATORS = frozenset({Role.OPERATOR, Role.ADMIN})
+_READERS = _OPERATORS | {Role.VIEWER}
+
+GRANTS: dict[Permission, frozenset[Role]] = {
+    Permission.READ: _READERS,
+    Permission.READ_OWN: _READERS | {Role.PRODUCER},
+    Permission.PRODUCE: _OPERATORS | {Role.PRODUCER},
+    Permission.CANCEL: _OPERATORS | {Role.PRODUCER},
+    Permission.ACT: _OPERATORS,
+    Permission.ADMIN: frozenset({Role.ADMIN}),
+    Permission.WORK: frozenset({Role.ADMIN, Role.WORKER}),
+}

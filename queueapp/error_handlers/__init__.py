@@ -1,0 +1,106 @@
+"""Errors become answers: problem+json for programs, a fragment or a page for people.
+
+Programs live under ``/api`` and at the health addresses; there no answer is ever HTML.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from flask import Flask, Response, current_app, render_template, request
+from jinja2 import TemplateNotFound
+from markupsafe import escape
+from werkzeug.exceptions import HTTPException
+
+from queueapp.error_handlers.faults import Problem, deliberate, problem_of
+from queueapp.error_handlers.headers import request_id, secure
+from queueapp.error_handlers.story import story
+
+__all__ = ["deliberate", "init_app"]
+
+log = logging.getLogger(__name__)
+
+HEALTH = ("/healthz", "/readyz")
+
+
+def init_app(app: Flask) -> None:
+    """Answer every exception, and put the security headers on every answer."""
+    app.register_error_handler(Exception, answer)
+    app.after_request(secure)
+
+
+def answer(error: Exception) -> Response | HTTPException:
+    """Turn any exception of a request into its answer."""
+    if isinstance(error, HTTPException) and (error.code is None or error.code < 400):
+        return error  # a redirect
+    problem = problem_of(error)
+    if problem.status >= 500:
+        _log(problem, error)
+    return _problem_json(problem) if _for_a_program() else _page(problem)
+
+
+def _for_a_program() -> bool:
+    return f"{request.path}/".startswith("/api/") or request.path in HEALTH
+
+
+def _log(problem: Problem, error: Exception) -> None:
+    where = (request.method, request.path, request_id())
+    if problem.code == "internal_error":
+        log.error("%s %s failed, request %s\n%s", *where, story(error))
+    else:
+        log.warning("%s %s, request %s: %s (%s)", *where, problem.code, _cause(error))
+
+
+def _cause(error: Exception) -> str:
+    origin = getattr(error, "orig", None)
+    state = getattr(origin, "sqlstate", None)
+    # Without an SQLSTATE there was no connection yet, hence no statement and no values to quote.
+    return f"SQLSTATE {state}" if state else str(origin or error).strip()
+
+
+def _problem_json(problem: Problem) -> Response:
+    members = {
+        **problem.context,
+        "type": f"/api/docs/#{problem.code}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "code": problem.code,
+        "request_id": request_id(),
+    }
+    body = json.dumps(members, default=str)
+    response = Response(body, problem.status, content_type="application/problem+json")
+    response.headers.extend(problem.headers)
+    return response
+
+
+def _page(problem: Problem) -> Response:
+    template = "fragments/notice.html" if _wants_fragment() else "pages/error.html"
+    response = Response(_rendered(template, problem), problem.status, mimetype="text/html")
+    response.headers.extend(problem.headers)
+    return response
+
+
+def _wants_fragment() -> bool:
+    kind = request.headers.get("HX-Request-Type")
+    return kind == "partial" or (kind is None and "HX-Request" in request.headers)
+
+
+def _rendered(template: str, problem: Problem) -> str:
+    try:
+        return render_template(
+            template,
+            title=problem.title,
+            message=problem.detail,
+            code=problem.code,
+            status=problem.status,
+        )
+    except TemplateNotFound:
+        pass
+    # A page that asks the database for its frame must not turn one failure into two.
+    except Exception as error:
+        if current_app.testing:
+            raise
+        log.error("cannot render %s\n%s", template, story(error))
+    return f'<p role="alert">{escape(problem.title)}: {escape(problem.detail)}</p>'

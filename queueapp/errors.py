@@ -118,11 +118,18 @@ class NotJson(QueueError):
     title = "The body must be application/json"
 
 
-class InvalidJob(QueueError):
+class InvalidRequest(QueueError):
     """Well-formed but invalid; ``context['errors']`` lists ``{"pointer", "detail"}`` each."""
 
-    code = "invalid_job"
+    code = "invalid_request"
     status = 422
+    title = "The request is not valid"
+
+
+class InvalidJob(InvalidRequest):
+    """A job that cannot be enqueued as asked for; ``context['errors']`` as above."""
+
+    code = "invalid_job"
     title = "The job is not valid"
 
 

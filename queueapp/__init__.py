@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     """Build the application: web and command line alike.
 
-    ``overrides`` are settings by their documented names (``{"DATABASE_URL": ...}``) and win over the
-    environment; ``TESTING`` and ``INSTANCE_PATH`` are taken too. Raises SettingError that names the
-    first unusable setting.
+    ``overrides`` are settings by their documented names (``{"DATABASE_URL": ...}``) and win over
+    the environment; ``TESTING`` and ``INSTANCE_PATH`` are taken too. Raises SettingError that
+    names the first unusable setting.
     """
     given = dict(overrides or {})
     testing = bool(given.pop("TESTING", False))

@@ -33,7 +33,9 @@ KEEPALIVE = {
 
 # Worker statements are tiny and hot: planning them just in time costs more than it can save, and a
 # plan made while the table was empty must not become a sequential scan when it is full.
-WORKER_SESSION = "-c jit=off -c enable_seqscan=off -c default_transaction_isolation=read\\ committed"
+WORKER_SESSION = (
+    "-c jit=off -c enable_seqscan=off -c default_transaction_isolation=read\\ committed"
+)
 
 
 class Address:
@@ -100,9 +102,7 @@ def bind_address(engine: Engine, address: Address) -> None:
     """Let ``engine`` learn where the database is when it first connects, not before."""
 
     @event.listens_for(engine, "do_connect")
-    def _connect(
-        _dialect: Any, _record: Any, _args: list[Any], parameters: dict[str, Any]
-    ) -> None:
+    def _connect(_dialect: Any, _record: Any, _args: list[Any], parameters: dict[str, Any]) -> None:
         url = make_url(address.url)
         parameters.update({**url.translate_connect_args(username="user"), **url.query})
         if "database" in parameters:
@@ -125,9 +125,6 @@ def worker_engine(app: Flask, settings: Settings, *, connections: int) -> Engine
 def listen_connection(app: Flask, role: str) -> psycopg.Connection[Any]:
     """A connection of its own outside any pool, for LISTEN or NOTIFY."""
     url = make_url(address_of(app).url)
-    return psycopg.connect(
-        url.set(drivername="postgresql").render_as_string(hide_password=False),
-        autocommit=True,
-        application_name=f"queueapp-{role}",
-        **KEEPALIVE,
-    )
+    arguments: dict[str, Any] = {**KEEPALIVE, "application_name": f"queueapp-{role}"}
+    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(address, autocommit=True, **arguments)

@@ -141,7 +141,7 @@ class UnknownKind(InvalidJob):
 
 
 class DatabaseUnavailable(QueueError):
-    """The database does not answer, or answers read-only. Try again after ``retry_after`` seconds."""
+    """The database does not answer, or is read-only. ``retry_after`` says when to try again."""
 
     code = "database_unavailable"
     status = 503

@@ -76,12 +76,10 @@ JOBS_INDEXES = (
     "CREATE INDEX ix_jobs_claim ON jobs (priority DESC, available_at, created_at, id)"
     " WHERE status = 'queued'",
     "CREATE INDEX ix_jobs_running ON jobs (claimed_at, id) WHERE status = 'running'",
-    "CREATE INDEX ix_jobs_finished ON jobs (status, finished_at, id)"
-    " WHERE finished_at IS NOT NULL",
+    "CREATE INDEX ix_jobs_finished ON jobs (status, finished_at, id) WHERE finished_at IS NOT NULL",
     "CREATE INDEX ix_jobs_failed_fingerprint ON jobs (error_fingerprint, finished_at, id)"
     " WHERE status = 'failed'",
-    "CREATE INDEX ix_jobs_held_kind ON jobs (kind, id)"
-    " WHERE status = 'held' AND held_for = 'kind'",
+    "CREATE INDEX ix_jobs_held_kind ON jobs (kind, id) WHERE status = 'held' AND held_for = 'kind'",
     "CREATE UNIQUE INDEX uq_jobs_idempotency ON jobs (producer, idempotency_key)"
     " WHERE idempotency_key IS NOT NULL",
 )

@@ -26,7 +26,7 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Decision:
-    """What an attempt comes to: the settle verb, the wait in seconds and the reason for the ledger."""
+    """What an attempt comes to: settle verb, wait in seconds, reason for the ledger."""
 
     verb: Literal["retry", "fail", "release", "defer"]
     delay_s: float | None = None

@@ -1,13 +1,14 @@
 """The claim: its value, and the statement that chooses which jobs are next. Touches no session.
 
-The order is ``priority DESC, available_at, created_at, id``. A plain ordered scan would walk through
-every future-dated row of a higher priority; so the distinct priorities are found by a loose scan
-(one index probe each), and the due rows of each are read from where they begin. The outer LIMIT
-stops the locking exactly at ``n``: nothing more is locked than is taken.
+The order is ``priority DESC, available_at, created_at, id``. A plain ordered scan would walk
+through every future-dated row of a higher priority; so the distinct priorities are found by a loose
+through every future-dated row of a higher priority; so the distinct priorities are found by a
+loose scan (one index probe each), and the due rows of each are read from where they begin. The
+outer LIMIT stops the locking exactly at ``n``: nothing more is locked than is taken.
 """
-
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -36,14 +37,16 @@ due AS MATERIALIZED (
   FROM (SELECT priority FROM priorities WHERE priority IS NOT NULL ORDER BY priority DESC) p
   CROSS JOIN LATERAL (
     SELECT j.id, j.priority, j.available_at, j.created_at FROM jobs j
-    WHERE j.status = 'queued' AND j.priority = p.priority AND j.available_at <= now(){kinds_filter}
+    WHERE j.status = 'queued' AND j.priority = p.priority
+      AND j.available_at <= now(){kinds_filter}
     ORDER BY j.available_at, j.created_at, j.id
     LIMIT %(n)s FOR NO KEY UPDATE SKIP LOCKED
   ) c
   LIMIT %(n)s
 ),
 ranked AS (
-  SELECT id, row_number() OVER (ORDER BY priority DESC, available_at, created_at, id) AS nth FROM due
+  SELECT id, row_number() OVER (ORDER BY priority DESC, available_at, created_at, id) AS nth
+  FROM due
 ),
 claimed AS (
   UPDATE jobs j SET
@@ -89,6 +92,11 @@ class Claim:
     timeout_s: int | None
     token: UUID
     started: bool
+
+
+def as_claim(values: Sequence[Any]) -> Claim:
+    """Read a claim from the values of ``CLAIM_COLUMNS``."""
+    return Claim(*values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _VARIABLE = re.compile(
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure as it is stored. ``traceback`` goes to the ledger, the rest to the row as well."""
+    """One failure as it is stored. ``traceback`` goes to the ledger only."""
 
     error_class: str
     message: str
@@ -106,7 +106,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _own_frames(trace: TracebackType | None) -> tuple[str, ...]:
-    frames = []
+    frames: list[str] = []
     while trace is not None and len(frames) < 1000:
         code = trace.tb_frame.f_code
         if not code.co_filename.startswith((*_LIBRARIES, _OWN_PACKAGE + "/worker")):

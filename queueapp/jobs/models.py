@@ -65,7 +65,8 @@ class Job(Base):
             name="held_for_iff_held",
         ),
         CheckConstraint(
-            "cancel_requested_at IS NULL OR status NOT IN ('queued','held')", name="cancel_requested"
+            "cancel_requested_at IS NULL OR status NOT IN ('queued','held')",
+            name="cancel_requested",
         ),
         CheckConstraint("progress BETWEEN 0 AND 100", name="progress"),
         CheckConstraint("timeout_s >= 0", name="timeout"),

@@ -68,7 +68,7 @@ class Event(StrEnum):
     RESCHEDULED = "rescheduled"
     PURGED = "purged"
     STALE_WRITE_REJECTED = "stale_write_rejected"
-    # of the queue, a kind, a worker or an operation: job_id is NULL, the latest of a scope is the state
+    # of the queue, a kind, a worker or an operation: job_id is NULL, a scope's latest is the state
     QUEUE_PAUSED = "queue_paused"
     QUEUE_RESUMED = "queue_resumed"
     KIND_HELD = "kind_held"
@@ -109,7 +109,7 @@ CONTROL_EVENTS = tuple(Event)[tuple(Event).index(Event.QUEUE_PAUSED) :]
 
 @dataclass(frozen=True)
 class Move:
-    """One arrow of the life of a job. ``source`` None: no row yet; ``target`` None: the row is gone."""
+    """One arrow of the life of a job. ``source`` None: no row yet; ``target`` None: row gone."""
 
     verb: Verb
     source: Status | None
@@ -143,10 +143,14 @@ MOVES: tuple[Move, ...] = (
     *_moves(Verb.CANCEL, WAITING, Status.CANCELLED, Event.CANCELLED, "person, producer"),
     *_moves(Verb.CANCEL, _RUNNING, Status.RUNNING, Event.CANCEL_REQUESTED, "person, producer"),
     *_moves(Verb.CANCEL, _RUNNING, Status.CANCELLED, Event.CANCELLED, "worker"),
-    *_moves(Verb.REQUEUE, (Status.FAILED, Status.CANCELLED), Status.QUEUED, Event.REQUEUED, "person"),
+    *_moves(
+        Verb.REQUEUE, (Status.FAILED, Status.CANCELLED), Status.QUEUED, Event.REQUEUED, "person"
+    ),
     *_moves(Verb.HOLD, (Status.QUEUED,), Status.HELD, Event.HELD, "person, housekeeping"),
     *_moves(Verb.UNHOLD, (Status.HELD,), Status.QUEUED, Event.UNHELD, "person, housekeeping"),
-    *_moves(Verb.RESCHEDULE, (Status.QUEUED,), Status.QUEUED, Event.RESCHEDULED, "person, producer"),
+    *_moves(
+        Verb.RESCHEDULE, (Status.QUEUED,), Status.QUEUED, Event.RESCHEDULED, "person, producer"
+    ),
     *_moves(Verb.RESCHEDULE, (Status.HELD,), Status.HELD, Event.RESCHEDULED, "person, producer"),
     *_moves(Verb.PURGE, FINAL, None, Event.PURGED, "retention, admin"),
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder
+from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder, as_claim
 from queueapp.jobs.database import Database, run
 
 Renewal = Literal["renewed", "busy", "lost", "cancel", "timeout"]
@@ -45,7 +45,7 @@ class Progress:
 
 
 # A lease never reaches past the attempt's time-out; one that is over is not extended any more.
-# "lost" is certain: the row without our token is in the snapshot. "busy" is a row somebody has locked.
+# "lost" is certain: the row without our token is in the snapshot. "busy": somebody has it locked.
 _RENEW = """
 WITH asked AS MATERIALIZED (
   SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS a(id, token)
@@ -105,7 +105,7 @@ SELECT {CLAIM_COLUMNS} FROM (
   WHERE j.status = 'running' AND j.locked_by = %(me)s AND j.lease_token <> ALL(%(known)s::uuid[])
     AND j.lease_expires_at > clock_timestamp()
 ) j ORDER BY {CLAIM_ORDER}
-"""  # noqa: S608
+"""
 
 
 def renew(database: Database, held: Sequence[Held], holder: Holder) -> dict[UUID, Renewal]:
@@ -158,4 +158,4 @@ def adopt(database: Database, known: Iterable[UUID], holder: Holder) -> list[Cla
     before their lease ends.
     """
     rows = run(database, _ADOPT, me=holder.name, known=list(known))
-    return [Claim(*row) for row in rows]
+    return [as_claim(tuple(row)) for row in rows]

@@ -53,7 +53,7 @@ class PersonVerb(Protocol):
 
 
 def _statement(verb: Verb, *, sets: str, event: str, data: str, guard: str = "true") -> str:
-    """Render a verb. ``sets``, ``event`` and ``data`` see the row as ``j`` and as it was in ``was``."""
+    """Render a verb. ``sets``, ``event``, ``data`` see the row as ``j``, as it was in ``was``."""
     statuses = ", ".join(f"'{status}'" for status in sources(verb))
     return f"""
 WITH target AS MATERIALIZED (
@@ -78,7 +78,7 @@ logged AS (
   RETURNING job_id AS id, event, from_status, to_status
 )
 SELECT id, event, from_status, to_status FROM logged ORDER BY id
-"""  # noqa: S608
+"""
 
 
 _CANCEL = _statement(
@@ -204,7 +204,7 @@ def hold(
     via: str | None = None,
     held_for: HeldFor = "job",
 ) -> list[Moved]:
-    """Park queued jobs: they keep everything but are not claimed. ``held_for`` says who may lift it."""
+    """Park queued jobs: they keep their place. ``held_for`` says what may lift it."""
     return _apply(database, _HOLD, ids, actor=actor, reason=reason, via=via, held_for=held_for)
 
 
@@ -280,7 +280,9 @@ def one(verb: PersonVerb, database: Database, job_id: int, **how: Any) -> Moved:
     return moved[0]
 
 
-def _apply(database: Database, statement: str, ids: Sequence[int], **parameters: Any) -> list[Moved]:
+def _apply(
+    database: Database, statement: str, ids: Sequence[int], **parameters: Any
+) -> list[Moved]:
     rows = run(database, statement, ids=list(ids), **parameters)
     return [
         Moved(row.id, Event(row.event), Status(row.from_status), Status(row.to_status))
@@ -321,4 +323,3 @@ def _refusal(verb: PersonVerb, job_id: int, status: Status) -> IllegalMove:
     if verb is release and status is Status.RUNNING:
         detail = f"job {job_id} has another holder now; look again"
     return IllegalMove(detail, job_id=job_id, job_status=str(status))
-

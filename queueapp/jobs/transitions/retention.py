@@ -30,14 +30,15 @@ WITH target AS MATERIALIZED (
   SELECT id FROM jobs
   WHERE id = ANY(%(ids)s::bigint[]) AND status IN ('succeeded', 'failed', 'cancelled')
   ORDER BY id FOR UPDATE SKIP LOCKED
-),{_GONE}"""  # noqa: S608
+),{_GONE}"""
 
 # A keyed job is kept for as long as its key is promised to be remembered.
 _PURGE_OLD = """
 WITH target AS MATERIALIZED (
   SELECT j.id FROM (
     SELECT id FROM jobs
-    WHERE status = '{status}' AND finished_at < clock_timestamp() - make_interval(secs => %(age)s)
+    WHERE status = '{status}'
+      AND finished_at < clock_timestamp() - make_interval(secs => %(age)s)
       AND (idempotency_key IS NULL
            OR finished_at < clock_timestamp() - make_interval(secs => %(keyed_age)s))
     ORDER BY finished_at, id LIMIT %(limit)s
@@ -50,7 +51,7 @@ WITH target AS MATERIALIZED (
 def purge(
     database: Database, ids: Sequence[int], *, actor: str, reason: str | None = None
 ) -> list[int]:
-    """Remove those of ``ids`` that are final; the ids that are gone. Live jobs are never touched."""
+    """Remove those of ``ids`` that are final; the ids that are gone. Live jobs stay."""
     rows = run(database, _PURGE, ids=list(ids), actor=actor, reason=reason)
     return [row.id for row in rows]
 

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Literal
 from uuid import UUID
 
-from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder, claiming
+from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder, as_claim, claiming
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import Failure
 
@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What one round trip brought: the tokens whose outcome was accepted, and new claims in order."""
+    """What one round trip brought: the tokens accepted with their new status, and claims."""
 
     accepted: dict[UUID, str]
     claims: list[Claim]
@@ -87,7 +87,8 @@ settled AS (
     progress = CASE WHEN m.to_status <> 'queued' THEN j.progress END,
     progress_note = CASE WHEN m.to_status <> 'queued' THEN j.progress_note END,
     result = m.result,
-    error_class = CASE WHEN m.verb IN ('release', 'defer') THEN j.error_class ELSE m.error_class END,
+    error_class =
+      CASE WHEN m.verb IN ('release', 'defer') THEN j.error_class ELSE m.error_class END,
     error_message =
       CASE WHEN m.verb IN ('release', 'defer') THEN j.error_message ELSE m.error_message END,
     error_fingerprint =
@@ -122,7 +123,7 @@ logged AS (
   {events}
 )"""
 
-_NO_CLAIM = "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+_NO_CLAIM = ", ".join(["NULL"] * 9)  # payload to timeout_s
 
 _SETTLE = f"""
 WITH {_OUTCOMES},{_SETTLED},{_LOGGED.format(events=_SETTLED_EVENTS)}
@@ -171,7 +172,8 @@ def exchange(
         skip=list(holder.skip),
     )
     accepted = {row.lease_token: row.settled for row in rows if row.settled is not None}
-    return Exchange(accepted, [Claim(*row[1:]) for row in rows if row.settled is None])
+    claims = [as_claim(tuple(row)[1:]) for row in rows if row.settled is None]
+    return Exchange(accepted, claims)
 
 
 def settle(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> dict[UUID, str]:
@@ -192,7 +194,8 @@ answer AS (
     WHEN EXISTS (
       SELECT FROM job_events e
       WHERE e.job_id = o.id AND e.lease_token = o.token AND e.created_at >= o.claimed_at
-        AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s) THEN 'repeat'
+        AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s
+    ) THEN 'repeat'
     ELSE 'lost' END AS answer,
     (SELECT kind FROM jobs j WHERE j.id = o.id) AS kind
   FROM outcome o

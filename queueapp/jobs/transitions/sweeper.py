@@ -25,7 +25,8 @@ BATCH = 100
 # walked again. A time-out is no lost lease: the holder is alive, its attempt is over.
 _OVERDUE = """
 WITH overdue AS MATERIALIZED (
-  SELECT id, kind, lease_token, locked_by, claimed_at, started_at, attempts, max_attempts, handbacks,
+  SELECT id, kind, lease_token, locked_by, claimed_at, started_at, attempts, max_attempts,
+    handbacks,
     coalesce(started_at + make_interval(
       secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0)) <= clock_timestamp(), false)
       AS timed_out
@@ -90,9 +91,7 @@ def _expired(rows: Sequence[Row[Any]], statuses: dict[Any, str]) -> list[Expired
 
 def _outcome(row: Row[Any], backoff: Backoff) -> Outcome:
     if row.timed_out:
-        decision = after_failure(
-            row.attempts, row.max_attempts, backoff, reason=Reason.TIMED_OUT
-        )
+        decision = after_failure(row.attempts, row.max_attempts, backoff, reason=Reason.TIMED_OUT)
         failure = described("JobTimeout", "the attempt ran longer than its time-out")
     else:
         started = row.started_at is not None

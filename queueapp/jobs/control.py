@@ -1,0 +1,125 @@
+"""Control events: pause, holds, workers seen, statistics. They are the state, the latest counts.
+
+They stand in ``job_events`` with ``job_id`` NULL and a scope: ``queue``, ``kind:<kind>``,
+``worker:<id>`` or ``op:<id>``. So the audit trail cannot disagree with the state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.status import Event
+
+QUEUE = "queue"
+_SWITCHES = (Event.QUEUE_PAUSED, Event.QUEUE_RESUMED, Event.KIND_HELD, Event.KIND_UNHELD)
+
+_RECORD = """
+INSERT INTO job_events (scope, event, actor, reason, data)
+VALUES (%(scope)s, %(event)s, %(actor)s, %(reason)s, %(data)s::jsonb)
+RETURNING id
+"""
+
+# The latest switch of each scope. ``since`` lets the planner leave the partitions of older days.
+_LATEST = """
+SELECT DISTINCT ON (scope)
+  id, scope, CASE event WHEN 'control_carried' THEN data->>'event' ELSE event END AS event,
+  actor, reason, created_at
+FROM job_events
+WHERE job_id IS NULL AND event = ANY(%(events)s)
+  AND created_at >= coalesce(%(since)s::timestamptz, '-infinity')
+ORDER BY scope, id DESC
+"""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One control event that is in force: who, why, since when."""
+
+    id: int
+    event: Event
+    actor: str
+    reason: str | None
+    at: datetime
+
+
+@dataclass
+class Controls:
+    """The switches in force, the latest of each scope."""
+
+    latest: dict[str, Switch] = field(default_factory=dict)
+
+    def merge(self, newer: Controls) -> None:
+        """Take over what is newer; ids decide."""
+        for scope, switch in newer.latest.items():
+            known = self.latest.get(scope)
+            if known is None or switch.id > known.id:
+                self.latest[scope] = switch
+
+    @property
+    def pause(self) -> Switch | None:
+        """The pause in force, if the queue is paused."""
+        switch = self.latest.get(QUEUE)
+        return switch if switch and switch.event is Event.QUEUE_PAUSED else None
+
+    @property
+    def held_kinds(self) -> tuple[str, ...]:
+        """Kinds on hold, sorted."""
+        return tuple(
+            sorted(
+                scope.removeprefix("kind:")
+                for scope, switch in self.latest.items()
+                if switch.event is Event.KIND_HELD
+            )
+        )
+
+
+def record(
+    database: Database,
+    event: Event,
+    *,
+    scope: str = QUEUE,
+    actor: str,
+    reason: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> int:
+    """Write one control event and return its id. Does not commit."""
+    text = json.dumps(data) if data is not None else None
+    rows = run(database, _RECORD, scope=scope, event=event, actor=actor, reason=reason, data=text)
+    return int(rows[0].id)
+
+
+def pause(database: Database, *, actor: str, reason: str) -> None:
+    """Stop all claiming, within 2 s of the commit. Running jobs finish."""
+    record(database, Event.QUEUE_PAUSED, actor=actor, reason=reason)
+
+
+def resume(database: Database, *, actor: str, reason: str | None = None) -> None:
+    """Lift the pause."""
+    record(database, Event.QUEUE_RESUMED, actor=actor, reason=reason)
+
+
+def hold_kind(database: Database, kind: str, *, actor: str, reason: str) -> None:
+    """Stop claiming ``kind``; housekeeping moves its waiting jobs to held."""
+    record(database, Event.KIND_HELD, scope=f"kind:{kind}", actor=actor, reason=reason)
+
+
+def unhold_kind(database: Database, kind: str, *, actor: str, reason: str | None = None) -> None:
+    """Let ``kind`` run again; housekeeping moves back what was held for it."""
+    record(database, Event.KIND_UNHELD, scope=f"kind:{kind}", actor=actor, reason=reason)
+
+
+def in_force(database: Database, *, since: datetime | None = None) -> Controls:
+    """The latest switch of each scope, of all times or ``since`` an instant."""
+    events: Iterable[str] = [*_SWITCHES, Event.CONTROL_CARRIED]
+    rows = run(database, _LATEST, events=list(events), since=since)
+    return Controls(
+        {
+            row.scope: Switch(row.id, Event(row.event), row.actor, row.reason, row.created_at)
+            for row in rows
+        }
+    )

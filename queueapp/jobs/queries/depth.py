@@ -1,0 +1,110 @@
+"""How much waits, where: counts that stop at a bound and read nothing but indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from queueapp.jobs.claim import PRIORITIES
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
+from queueapp.jobs.status import FINAL, Status
+
+_MOST_PRIORITIES = 100
+
+_COUNT = "(SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {rows} LIMIT %(bound)s) bounded)"
+
+# ORDER BY names the index; jobs held one by one are in none, so the newest rows are looked through.
+_ROWS = {
+    Status.QUEUED: "status = 'queued' ORDER BY priority DESC, available_at, created_at, id",
+    Status.RUNNING: "status = 'running' ORDER BY claimed_at, id",
+    Status.HELD: "status = 'held' AND held_for = 'kind' ORDER BY kind, id",
+    **{
+        status: f"status = '{status}' AND finished_at IS NOT NULL ORDER BY finished_at, id"
+        for status in FINAL
+    },
+}
+_HELD_ALONE = """(SELECT count(*) FROM (
+  SELECT status, held_for FROM jobs ORDER BY id DESC LIMIT %(scan)s) newest
+  WHERE status = 'held' AND held_for = 'job')"""
+
+_COUNTS = "SELECT {counts}, {held} AS held_alone".format(
+    counts=", ".join(f"{_COUNT.format(rows=_ROWS[status])} AS {status}" for status in Status),
+    held=_HELD_ALONE,
+)
+
+_OF_PRIORITY = """
+SELECT {columns} FROM jobs
+WHERE status = 'queued' AND priority = p.priority AND available_at {side} statement_timestamp()
+ORDER BY available_at, created_at, id LIMIT {limit}"""
+
+_DEPTH = """
+WITH RECURSIVE {priorities}
+SELECT p.priority, due.count AS due, later.count AS scheduled, later.tried AS retrying,
+  oldest.id AS oldest_id, oldest.kind AS oldest_kind, oldest.available_at AS oldest_at
+FROM priorities p
+CROSS JOIN LATERAL (SELECT count(*) FROM ({due}) d) due
+CROSS JOIN LATERAL (
+  SELECT count(*), count(*) FILTER (WHERE attempts > 0) AS tried FROM ({later}) l) later
+LEFT JOIN LATERAL ({oldest}) oldest ON true
+WHERE p.priority IS NOT NULL
+ORDER BY p.priority DESC LIMIT {most}
+""".format(
+    priorities=PRIORITIES,
+    due=_OF_PRIORITY.format(columns="1", side="<=", limit="%(bound)s"),
+    later=_OF_PRIORITY.format(columns="attempts", side=">", limit="%(bound)s"),
+    oldest=_OF_PRIORITY.format(columns="id, kind, available_at", side="<=", limit="1"),
+    most=_MOST_PRIORITIES,
+)
+
+
+@dataclass(frozen=True)
+class PriorityDepth:
+    """What waits at one priority; counts stop at COUNT_LIMIT + 1. ``oldest_*``: the first in line."""
+
+    priority: int
+    due: int
+    scheduled: int
+    retrying: int
+    oldest_id: int | None
+    oldest_kind: str | None
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True)
+class WaitingCounts:
+    """The queued jobs by view; each count stops at COUNT_LIMIT + 1."""
+
+    due: int
+    scheduled: int
+    retrying: int
+
+    @classmethod
+    def of(cls, depths: list[PriorityDepth]) -> WaitingCounts:
+        """Add up the priorities."""
+        return cls(
+            _capped(depth.due for depth in depths),
+            _capped(depth.scheduled for depth in depths),
+            _capped(depth.retrying for depth in depths),
+        )
+
+
+def status_counts(database: Database) -> dict[Status, int]:
+    """How many jobs stand in each status, each counted up to COUNT_LIMIT + 1.
+
+    Jobs held one by one are counted among the newest SCAN_LIMIT rows only: no index lists them.
+    """
+    [row] = run(database, _COUNTS, bound=COUNT_LIMIT + 1, scan=SCAN_LIMIT)
+    counts = {status: getattr(row, status) for status in Status}
+    counts[Status.HELD] = _capped((row.held, row.held_alone))
+    return counts
+
+
+def depth_by_priority(database: Database) -> list[PriorityDepth]:
+    """What waits at each priority, the one that runs first on top."""
+    return [PriorityDepth(*row) for row in run(database, _DEPTH, bound=COUNT_LIMIT + 1)]
+
+
+def _capped(counts: Iterable[int]) -> int:
+    return min(sum(counts), COUNT_LIMIT + 1)

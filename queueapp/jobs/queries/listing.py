@@ -1,0 +1,150 @@
+"""Jobs one by one and page by page, newest first, without their bodies.
+
+Where an index knows which rows may match, and they are few enough, a page is exact. Otherwise it is
+chosen from the newest ``SCAN_LIMIT`` rows below the cursor, and says so (``cut``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, any_, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session, load_only
+
+from queueapp.errors import JobNotFound
+from queueapp.jobs.models import Job
+from queueapp.jobs.queries.bounds import SCAN_LIMIT
+from queueapp.jobs.queries.candidates import Candidates, find_candidates
+from queueapp.jobs.queries.filters import JobFilter, conditions, has_columns
+
+# What a list shows of a job: everything but the bodies (payload, result, error text).
+LISTED = (
+    Job.id, Job.kind, Job.status, Job.priority, Job.available_at, Job.attempts, Job.max_attempts,
+    Job.handbacks, Job.held_for, Job.locked_by, Job.lease_expires_at, Job.claimed_at,
+    Job.cancel_requested_at, Job.progress, Job.progress_note, Job.error_class,
+    Job.error_fingerprint, Job.producer, Job.idempotency_key, Job.timeout_s, Job.created_at,
+    Job.started_at, Job.finished_at,
+)  # fmt: skip
+
+LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of rows, newest first.
+
+    ``older`` and ``newer``: ids to pass as ``before`` and ``after`` for the pages beside this one,
+    None at the ends. ``cut``: older rows than those looked at may match; ``older``, if there, goes
+    on from where the look ended.
+    """
+
+    rows: Sequence[Any]
+    older: int | None
+    cut: bool = field(default=False)
+    newer: int | None = field(default=None)
+
+
+def get_job(session: Session, job_id: int) -> Job:
+    """Load one job whole. Raises JobNotFound."""
+    job = session.get(Job, job_id, populate_existing=True) if 0 < job_id <= LARGEST_ID else None
+    if job is None:
+        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
+    return job
+
+
+def list_jobs(
+    session: Session,
+    where: JobFilter,
+    *,
+    before: int | None = None,
+    after: int | None = None,
+    limit: int = 50,
+) -> Page:
+    """List jobs newest first, without payloads, results and error texts.
+
+    ``before``: only ids below it, from the newest of them on. ``after``: the ids next above it.
+    """
+    narrowed = find_candidates(session, where)
+    if narrowed is not None:
+        return _from_candidates(session, where, narrowed, before, after, limit)
+    if after is not None:
+        return _scanned_upwards(session, where, after, limit)
+    return _scanned(session, where, before, limit)
+
+
+def _from_candidates(
+    session: Session,
+    where: JobFilter,
+    found: Candidates,
+    before: int | None,
+    after: int | None,
+    limit: int,
+) -> Page:
+    ids = [i for i in found.ids if (before is None or i < before) and (after is None or i > after)]
+    if not has_columns(where):
+        # One more than asked for; the rows that left the status meanwhile may thin the page.
+        ids = ids[-limit - 1 :] if after is not None else ids[: limit + 1]
+    among = Job.id == any_(literal(ids, ARRAY(BigInteger)))
+    rows = _fetch(session, [among, *conditions(where)], limit + 1, upwards=after is not None)
+    return _page(rows, before, after, limit, cut=found.partial)
+
+
+def _scanned(session: Session, where: JobFilter, before: int | None, limit: int) -> Page:
+    below = [Job.id < before] if before is not None else []
+    if where == JobFilter():
+        return _page(_fetch(session, below, limit + 1), before, None, limit)
+    window = select(Job.id).where(*below).order_by(Job.id.desc()).limit(SCAN_LIMIT).subquery()
+    lowest = session.scalar(select(func.min(window.c.id))) or 0
+    rows = _fetch(session, [*below, Job.id >= lowest, *conditions(where)], limit + 1)
+    if len(rows) <= limit and _any_below(session, lowest):
+        return Page(rows, lowest, cut=True, newer=_top(rows) if before is not None else None)
+    return _page(rows, before, None, limit)
+
+
+def _scanned_upwards(session: Session, where: JobFilter, after: int, limit: int) -> Page:
+    above = [Job.id > after]
+    if where != JobFilter():
+        window = select(Job.id).where(*above).order_by(Job.id).limit(SCAN_LIMIT).subquery()
+        highest = session.scalar(select(func.max(window.c.id))) or after
+        above.append(Job.id <= highest)
+    rows = _fetch(session, [*above, *conditions(where)], limit + 1, upwards=True)
+    return _page(rows, None, after, limit)
+
+
+def _fetch(
+    session: Session, where: list[ColumnElement[bool]], limit: int, *, upwards: bool = False
+) -> list[Job]:
+    """Up to ``limit`` rows, newest first; with ``upwards`` the oldest ones that match."""
+    stmt = (
+        select(Job)
+        .options(load_only(*LISTED, raiseload=True))
+        .where(*where)
+        .order_by(Job.id if upwards else Job.id.desc())
+        .limit(limit)
+        .execution_options(populate_existing=True)
+    )
+    rows = list(session.scalars(stmt))
+    return rows[::-1] if upwards else rows
+
+
+def _page(
+    rows: list[Job], before: int | None, after: int | None, limit: int, *, cut: bool = False
+) -> Page:
+    more = len(rows) > limit
+    if after is not None:
+        shown = rows[-limit:]
+        return Page(shown, shown[-1].id if shown else None, cut, _top(shown) if more else None)
+    shown = rows[:limit]
+    newer = _top(shown) if before is not None else None
+    return Page(shown, shown[-1].id if more else None, cut, newer)
+
+
+def _top(rows: list[Job]) -> int | None:
+    return rows[0].id if rows else None
+
+
+def _any_below(session: Session, job_id: int) -> bool:
+    return bool(session.scalar(select(Job.id).where(Job.id < job_id).limit(1)))

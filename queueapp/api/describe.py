@@ -1,0 +1,84 @@
+"""Jobs and ledger lines as JSON: the field's word everywhere, instants in UTC to the microsecond.
+
+Lists leave out the bodies (payload, result, error text); the single job has them. No lease token
+is ever shown: it is what a holder proves itself with.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Response
+
+from queueapp.jobs.models import Job, JobEvent
+
+_LISTED = (
+    "id", "kind", "status", "priority", "available_at", "attempts", "max_attempts", "handbacks",
+    "held_for", "locked_by", "lease_expires_at", "claimed_at", "cancel_requested_at", "progress",
+    "progress_note", "error_class", "error_fingerprint", "producer", "idempotency_key", "timeout",
+    "created_at", "started_at", "finished_at",
+)  # fmt: skip
+_WHOLE = (*_LISTED, "payload", "result", "error_message")
+_EVENT = (
+    "id", "job_id", "event", "from_status", "to_status", "attempt", "actor", "reason", "data",
+    "created_at",
+)  # fmt: skip
+# A unit in a column's name is for those who write SQL.
+_COLUMNS = {"timeout": "timeout_s"}
+
+
+def listed_job(job: Job) -> dict[str, Any]:
+    """A job as lists show it."""
+    return _fields(job, _LISTED)
+
+
+def whole_job(job: Job) -> dict[str, Any]:
+    """A job with its payload, result and error text."""
+    return _fields(job, _WHOLE)
+
+
+def event(line: JobEvent) -> dict[str, Any]:
+    """A line of the ledger."""
+    return _fields(line, _EVENT)
+
+
+def instant(value: datetime) -> str:
+    """RFC 3339 in UTC, always with six digits: as text they sort by time."""
+    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def json_text(value: Any) -> str:
+    """Write JSON that any reader takes, one line."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        # Stored by other means than ours: jsonb holds numbers that no float can.
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def json_answer(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with ``value``."""
+    text = json_text(value) + "\n"
+    return Response(text, status, headers=headers, content_type="application/json")
+
+
+def _fields(row: Job | JobEvent, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _plain(getattr(row, _COLUMNS.get(name, name))) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    return instant(value) if isinstance(value, datetime) else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,45 @@
+"""Two questions of a platform: does the process answer, and can it do its work?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from alembic.script import ScriptDirectory
+from flask import Blueprint, Response, current_app
+
+from queueapp.api.describe import json_answer
+from queueapp.auth import open_to_all
+from queueapp.extensions import db
+from queueapp.jobs import readiness
+from queueapp.jobs.queries import bound_reads
+
+bp = Blueprint("health", __name__)
+
+
+@bp.get("/healthz")
+@open_to_all
+def healthz() -> Response:
+    """Answer while the process can; asks nothing of the database, which a restart cannot mend."""
+    return json_answer({"status": "ok"})
+
+
+@bp.get("/readyz")
+@open_to_all
+def readyz() -> Response:
+    """Answer 200 with a writable database of this release's schema, else 503 with the reason."""
+    session = db.session()
+    bound_reads(session)
+    ready = readiness.check(session, _head(current_app.extensions["migrate"].directory))
+    return json_answer(
+        {
+            "status": "ready",
+            "schema": ready.revision,
+            "ledger_days_ahead": ready.days_ahead,
+            "warnings": ready.warnings,
+        }
+    )
+
+
+@cache
+def _head(directory: str) -> str | None:
+    return ScriptDirectory(directory).get_current_head()

@@ -1,0 +1,126 @@
+"""The jobs as a resource: create, list, look at, cancel, retry. Each view commits its own work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, url_for
+
+from queueapp.api import describe
+from queueapp.api.reading import read_id, read_job, read_query, read_reason
+from queueapp.api.schemas import EventsQuery, JobsQuery
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.errors import JobNotFound, NotAllowed
+from queueapp.extensions import db
+from queueapp.handlers import enqueue_one
+from queueapp.jobs import queries, transitions
+from queueapp.jobs.queries import JobFilter
+from queueapp.jobs.transitions import Moved
+
+bp = Blueprint("api_jobs", __name__, url_prefix="/api/jobs")
+
+
+@bp.post("")
+@permits(Permission.PRODUCE)
+def create() -> Response:
+    """Create a job, or find the one that the same request has created before."""
+    wanted = read_job()
+    principal, session = current_principal(), db.session()
+    made = enqueue_one(
+        session, wanted, producer=principal.producer, actor=principal.actor, via="api"
+    )
+    job = describe.whole_job(queries.get_job(session, made.id))
+    session.commit()
+    place = {"Location": url_for(".show", job_id=made.id)}
+    if made.outcome == "replay":
+        return describe.json_answer(job, 200, {**place, "Idempotent-Replayed": "true"})
+    return describe.json_answer(job, 201, place)
+
+
+@bp.get("")
+@permits(Permission.READ_OWN)
+def index() -> Response:
+    """List jobs, newest first."""
+    query = read_query(JobsQuery)
+    where = JobFilter(
+        status=query.status,
+        kind=query.kind,
+        producer=_producer(query.producer),
+        priority=query.priority,
+        fingerprint=query.fingerprint,
+        idempotency_key=query.idempotency_key,
+    )
+    session = db.session()
+    queries.bound_reads(session)
+    page = queries.list_jobs(session, where, before=query.before, limit=query.limit)
+    # A cursor is text, so that what it is made of may change.
+    older = None if page.older is None else str(page.older)
+    items = [describe.listed_job(job) for job in page.rows]
+    return describe.json_answer({"items": items, "next": older, "cut": page.cut})
+
+
+@bp.get("/<job_id>")
+@permits(Permission.READ_OWN)
+def show(job_id: str) -> Response:
+    """Show one job whole."""
+    job = queries.get_job(db.session(), read_id(job_id))
+    _refuse_others(Permission.READ, job.id, job.producer)
+    return describe.json_answer(describe.whole_job(job))
+
+
+@bp.get("/<job_id>/events")
+@permits(Permission.READ_OWN)
+def events(job_id: str) -> Response:
+    """List what has happened to a job, oldest first; its history outlives its row."""
+    query, number, session = read_query(EventsQuery), read_id(job_id), db.session()
+    lines = list(queries.events_of(session, number, after=query.after, limit=query.limit + 1))
+    if not lines or not current_principal().may(Permission.READ):
+        job = queries.get_job(session, number)
+        _refuse_others(Permission.READ, job.id, job.producer)
+    shown = lines[: query.limit]
+    more = str(shown[-1].id) if len(lines) > query.limit else None
+    return describe.json_answer({"items": [describe.event(line) for line in shown], "next": more})
+
+
+@bp.post("/<job_id>/cancel")
+@permits(Permission.CANCEL)
+def cancel(job_id: str) -> Response:
+    """Cancel a waiting job; ask the handler of a running one to stop."""
+    return _moved(transitions.cancel, job_id)
+
+
+@bp.post("/<job_id>/retry")
+@permits(Permission.ACT)
+def retry(job_id: str) -> Response:
+    """Let a failed or cancelled job run again, with all its attempts."""
+    return _moved(transitions.requeue, job_id)
+
+
+def _moved(verb: Callable[..., list[Moved]], job_id: str) -> Response:
+    number, reason = read_id(job_id), read_reason()
+    principal, session = current_principal(), db.session()
+    if not principal.may(Permission.ACT):
+        _refuse_others(Permission.ACT, number, queries.get_job(session, number).producer)
+    how: dict[str, Any] = {"actor": principal.actor, "reason": reason, "via": "api"}
+    transitions.one(verb, session, number, **how)
+    job = describe.whole_job(queries.get_job(session, number))
+    session.commit()
+    return describe.json_answer(job)
+
+
+def _producer(asked: str | None) -> str | None:
+    """Whose jobs a list may show: everybody's, or the caller's own."""
+    principal = current_principal()
+    if principal.may(Permission.READ):
+        return asked
+    if asked not in (None, principal.producer):
+        raise NotAllowed(f"{principal.actor} may list its own jobs only, not those of others")
+    return principal.producer
+
+
+def _refuse_others(permission: Permission, job_id: int, producer: str) -> None:
+    """Hide a job of somebody else from whoever may only see their own."""
+    principal = current_principal()
+    if not principal.may(permission) and principal.producer != producer:
+        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)

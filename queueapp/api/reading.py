@@ -1,0 +1,142 @@
+"""From the bytes of a request to checked values; every refusal names its place."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from flask import request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from queueapp.api.schemas import JobBody, ReasonBody
+from queueapp.api.strict_json import parse
+from queueapp.errors import BadRequest, InvalidJob, InvalidRequest, JobNotFound, NotJson
+from queueapp.handlers import EnqueueRequest
+from queueapp.handlers.problems import Problem, problem
+from queueapp.handlers.request import request_problems
+from queueapp.jobs.failure import printable
+
+Query = TypeVar("Query", bound=BaseModel)
+
+_PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
+_REPEATABLE = ("status",)
+_ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+
+
+def read_id(text: str) -> int:
+    """The job id in an address; whatever cannot be one is a job that does not exist."""
+    if not _ID.fullmatch(text) or int(text) >= 2**63:
+        raise JobNotFound(f"there is no job {printable(text[:50])!r}: ids are whole numbers from 1")
+    return int(text)
+
+
+def read_query(model: type[Query]) -> Query:
+    """Check the query string. Raises BadRequest for an unknown, repeated or bad parameter."""
+    given = dict(request.args.lists())
+    for name, values in given.items():
+        if len(values) > 1 and name not in _REPEATABLE:
+            raise _bad_query([{"parameter": printable(name), "detail": "given more than once"}])
+    try:
+        return model.model_validate({name: ",".join(values) for name, values in given.items()})
+    except ValidationError as error:
+        found = [(str(one["loc"][0]), _detail(one)) for one in _errors(error)]
+    raise _bad_query(
+        [
+            {
+                "parameter": printable(name[:100]),
+                "detail": detail if name in model.model_fields else "unknown parameter",
+            }
+            for name, detail in found
+        ]
+    )
+
+
+def _bad_query(errors: list[Problem]) -> BadRequest:
+    first = errors[0]
+    return BadRequest(f"{first['parameter']}: {first['detail']}", errors=errors)
+
+
+def read_job() -> EnqueueRequest:
+    """The job that the body and the header ``Idempotency-Key`` ask for."""
+    body = _with_key(_body())
+    try:
+        sent = JobBody.model_validate(body).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        problems = _all_problems(error, body)
+        first = f"{problems[0]['pointer']} {problems[0]['detail']}".strip()
+        raise InvalidJob(f"the job is not valid: {first}", errors=problems) from None
+    return _enqueue_request(sent)
+
+
+def read_reason() -> str | None:
+    """The reason in the optional body of a move."""
+    body = _body() if request.get_data(cache=True) else {}
+    try:
+        reason: str | None = ReasonBody.model_validate(body).reason
+    except ValidationError as error:
+        problems = _shape_problems(error)
+        first = f"{problems[0]['pointer']} {problems[0]['detail']}".strip()
+        raise InvalidRequest(first, errors=problems) from None
+    return reason
+
+
+def _body() -> Any:
+    if request.mimetype != "application/json":
+        raise NotJson("send the header Content-Type: application/json")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise NotJson("send the body as it is, without a Content-Encoding")
+    raw = request.get_data(cache=True)
+    if not raw:
+        raise BadRequest("the body is empty; a JSON object is expected")
+    return parse(raw)
+
+
+def _with_key(body: Any) -> Any:
+    header = request.headers.get("Idempotency-Key")
+    if header is None or not isinstance(body, dict):
+        return body
+    key = _header_text(header)
+    if body.get("idempotency_key", key) != key:
+        raise BadRequest("the header Idempotency-Key and the field idempotency_key differ")
+    return {**body, "idempotency_key": key}
+
+
+def _header_text(value: str) -> str:
+    try:
+        # WSGI hands over the bytes of a header as Latin-1.
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise BadRequest("the header Idempotency-Key is not UTF-8") from None
+
+
+def _enqueue_request(sent: dict[str, Any]) -> EnqueueRequest:
+    names = {name: "key" if name == "idempotency_key" else name for name in sent}
+    return EnqueueRequest(**{names[name]: value for name, value in sent.items()})
+
+
+def _all_problems(error: ValidationError, body: Any) -> list[Problem]:
+    """What is wrong with the form, and what the queue itself would say about the other fields."""
+    found = {one["pointer"]: one for one in _shape_problems(error)}
+    if not isinstance(body, dict):
+        return list(found.values())
+    known = {name: body[name] for name in JobBody.model_fields if name in body}
+    known.pop("idempotency_key", None)
+    for one in request_problems(EnqueueRequest(**{"kind": None, **known})):
+        if one["pointer"] != "/kind" or "kind" in body:
+            found[one["pointer"]] = one
+    return list(found.values())
+
+
+def _shape_problems(error: ValidationError) -> list[Problem]:
+    return [problem(one["loc"], _detail(one)) for one in _errors(error)]
+
+
+def _errors(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def _detail(found: ErrorDetails) -> str:
+    if not found["loc"]:
+        return "must be an object"
+    return _PLAINER.get(found["type"], found["msg"].removeprefix("Value error, "))

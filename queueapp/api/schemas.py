@@ -1,0 +1,120 @@
+"""What a request may hold: the models that check it, and that the documentation is made from.
+
+Strict: unknown fields are refused, "5" is no number and true is not 1; but 5.0 is a whole number,
+as in JSON Schema. Whether a job makes sense beyond its form is for ``handlers.enqueue`` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from queueapp.handlers.json_limits import text_problem
+from queueapp.handlers.registry import LONGEST_TIMEOUT_S, MOST_ATTEMPTS
+from queueapp.handlers.request import LEAST_PRIORITY, LONGEST_KEY, MOST_PRIORITY
+from queueapp.jobs.status import Status
+
+LONGEST_REASON = 1000
+MOST_JOBS = 500
+MOST_EVENTS = 200
+
+
+def _storable(text: str) -> str:
+    fault = text_problem(text)
+    if fault:
+        raise ValueError(fault)
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be only white space")
+    return text
+
+
+def _integral(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _digits(text: Any) -> Any:
+    if not isinstance(text, str) or not re.fullmatch(r"-?[0-9]{1,19}", text):
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+def _statuses(text: Any) -> Any:
+    names = text.split(",") if isinstance(text, str) else text
+    for name in names:
+        if name not in set(Status):
+            raise ValueError(f"must be one or more of {', '.join(Status)}")
+    return tuple(Status(name) for name in names)
+
+
+# The validator that runs first stands last, or the limits would vanish from the schema.
+Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Key = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_KEY),
+    AfterValidator(_not_blank),
+    AfterValidator(_storable),
+]
+
+# A field that was not sent stays unset; its default is the handler's or the queue's business.
+_NOT_SENT: Any = None
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class JobBody(_Body):
+    """A job to be created. Leave out what you do not care about; null is no value."""
+
+    kind: str
+    payload: dict[str, Any] = _NOT_SENT
+    priority: Annotated[
+        int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_integral)
+    ] = _NOT_SENT
+    delay: Annotated[float, Field(ge=0)] = _NOT_SENT
+    available_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = _NOT_SENT
+    max_attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS), BeforeValidator(_integral)] = (
+        _NOT_SENT
+    )
+    timeout: Annotated[int, Field(ge=0, le=LONGEST_TIMEOUT_S), BeforeValidator(_integral)] = (
+        _NOT_SENT
+    )
+    idempotency_key: Key = _NOT_SENT
+
+
+class ReasonBody(_Body):
+    """Why somebody moves a job; the ledger keeps it."""
+
+    reason: Annotated[str, Field(max_length=LONGEST_REASON), AfterValidator(_storable)] = _NOT_SENT
+
+
+class JobsQuery(_Query):
+    """Which jobs to list, and which page of them."""
+
+    status: Annotated[tuple[Status, ...], BeforeValidator(_statuses)] = ()
+    kind: Text | None = None
+    producer: Text | None = None
+    priority: (
+        Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)] | None
+    ) = None
+    fingerprint: Text | None = None
+    idempotency_key: Text | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(_digits)] = 50
+    before: Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_digits)] | None = None
+
+
+class EventsQuery(_Query):
+    """Which lines of a job's history."""
+
+    after: Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_digits)] = 0
+    limit: Annotated[int, Field(ge=1, le=MOST_EVENTS), BeforeValidator(_digits)] = 100

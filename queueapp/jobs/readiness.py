@@ -1,0 +1,50 @@
+"""Whether the database can take the queue's work: writable, of the right schema, days ahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from queueapp.errors import DatabaseUnavailable, SchemaMismatch
+from queueapp.jobs import partitions
+from queueapp.jobs.database import Database, run
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """A ready database. ``days_ahead``: days of the ledger made after today, -1 for none."""
+
+    revision: str
+    days_ahead: int
+
+    @property
+    def warnings(self) -> list[str]:
+        """What will become a problem unless somebody acts."""
+        if self.days_ahead >= partitions.WARN_BELOW_DAYS:
+            return []
+        return [
+            f"the ledger has partitions for {self.days_ahead} days ahead only:"
+            " a running flask work makes them"
+        ]
+
+
+def check(database: Database, head: str | None) -> Readiness:
+    """Look at the database. ``head`` is the revision of this release.
+
+    Raises DatabaseUnavailable when it is read-only, SchemaMismatch when it has another revision.
+    """
+    [row] = run(database, "SELECT current_setting('transaction_read_only')::bool AS read_only")
+    if row.read_only:
+        raise DatabaseUnavailable(
+            "the database is read-only at the moment; try again", retry_after=5
+        )
+    revisions = sorted(
+        row.version_num for row in run(database, "SELECT version_num FROM alembic_version")
+    )
+    if revisions != [head]:
+        found = ", ".join(revisions) or "none"
+        raise SchemaMismatch(
+            f"the database has the schema {found}, this release needs {head}: run flask db upgrade",
+            revision=found,
+            needed=head,
+        )
+    return Readiness(revisions[0], partitions.days_ahead(database))

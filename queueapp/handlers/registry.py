@@ -19,7 +19,7 @@ from queueapp.handlers.signature import PayloadType, name_of, payload_type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-BUILT_IN = ("queueapp.handlers.demo",)
+BUILT_IN = ("queueapp.handlers.demo", "queueapp.handlers.http_request")
 KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 MOST_ATTEMPTS = 10_000
 LONGEST_TIMEOUT_S = 2**31 - 1
@@ -47,7 +47,10 @@ class Handler:
 
     def call(self, context: JobContext, payload: dict[str, Any]) -> Any:
         """Check ``payload`` again and run the function: returns its result, raises its errors."""
-        arguments = self.check(payload)
+        return self.invoke(context, self.check(payload))
+
+    def invoke(self, context: JobContext, arguments: dict[str, Any]) -> Any:
+        """Run the function with ``arguments`` that ``check`` has returned."""
         if self.payload_type.context_parameter is not None:
             arguments[self.payload_type.context_parameter] = context
         return self.function(**arguments)

@@ -38,7 +38,8 @@ def _forget_settings() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"database: {config.stash[_SERVER].describe()}"
+    server = config.stash.get(_SERVER, None)  # a worker of a parallel run has none
+    return f"database: {server.describe()}" if server else ""
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

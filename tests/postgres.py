@@ -18,6 +18,13 @@ from sqlalchemy.engine import URL, make_url
 
 from queueapp.local_postgres import LocalPostgres, find_binaries, start, version_of
 
+# Truncating all partitions takes 0.2 s, the two or three that a test has written to a tenth of it.
+_USED = """
+SELECT relid::regclass::text
+FROM (SELECT 'jobs'::regclass AS relid UNION SELECT relid FROM pg_partition_tree('job_events')) AS t
+WHERE pg_relation_size(relid) > 0
+"""
+
 
 class Server:
     """The server of a run, started when it is first needed."""
@@ -88,7 +95,14 @@ def empty(url: str) -> None:
     """
     with _connect(make_url(url)) as connection:
         connection.execute("SET lock_timeout = '10s'")
-        connection.execute("TRUNCATE jobs, job_events RESTART IDENTITY")
+        used = connection.execute(_USED).fetchall()
+        if used:
+            tables = sql.SQL(", ").join(sql.Identifier(table) for (table,) in used)
+            connection.execute(sql.SQL("TRUNCATE {}").format(tables))
+        for table in ("jobs", "job_events"):
+            connection.execute(
+                "SELECT setval(pg_get_serial_sequence(%s, 'id'), 1, false)", (table,)
+            )
 
 
 def drop_databases(server: URL, prefix: str) -> None:

@@ -1,0 +1,114 @@
+"""Chromium against the real application: one server a test, over the test's own database.
+
+Whatever the browser reports as an error fails the test, unless the test said it expects it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from playwright.sync_api import BrowserContext, ConsoleMessage, WebError
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+HERE = Path(__file__).parent
+# Quiet: Chromium's own background requests would fail without a network, many at a time.
+ARGUMENTS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+def find_chromium() -> str | None:
+    names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # In continuous integration a missing browser is a failure, not a reason to skip.
+    missing = find_chromium() is None and not os.environ.get("CI")
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if missing:
+                item.add_marker(pytest.mark.skip(reason="no Chromium (apt-get install chromium)"))
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    arguments = [*ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    return {**browser_type_launch_args, "executable_path": find_chromium(), "args": arguments}
+
+
+@pytest.fixture(scope="session")
+def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **browser_context_args,
+        "viewport": {"width": 1280, "height": 800},
+        "locale": "en-GB",
+        "timezone_id": "UTC",
+        "reduced_motion": "reduce",
+    }
+
+
+@pytest.fixture(scope="session")
+def base_url() -> None:
+    """Each test has a server of its own, so there is no one address. The plugin's default warns."""
+
+
+class _Silent(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Say nothing: the log of requests is not the test's output."""
+
+
+@pytest.fixture
+def live_server(app: Flask) -> Iterator[str]:
+    """The application over the test's database, answering at the address that this is."""
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Silent)
+    # Requests in flight end before the database is emptied.
+    server.daemon_threads = False  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def expected_errors() -> list[str]:
+    """Patterns of console errors that a test brings about on purpose; append to it."""
+    return []
+
+
+@pytest.fixture
+def context(
+    live_server: str, expected_errors: list[str], context: BrowserContext
+) -> Iterator[BrowserContext]:
+    """A browser context that must stay free of errors, and is closed before its server."""
+    errors: list[str] = []
+
+    def note_message(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            errors.append(f"{message.text} ({message.location['url']})")
+
+    def note_exception(error: WebError) -> None:
+        errors.append(str(error.error))
+
+    context.on("console", note_message)
+    context.on("weberror", note_exception)
+    yield context
+    unexpected = [e for e in errors if not any(re.search(p, e) for p in expected_errors)]
+    assert not unexpected, f"the browser reported {unexpected}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from queueapp.handlers import registry
+from queueapp.handlers import hosts, registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,10 @@ _policy = Policy()
 def configure(policy: Policy) -> None:
     """Put ``policy`` into force for this process and import the handlers that it names.
 
-    Raises SettingError when a module of QUEUE_HANDLERS cannot be imported.
+    Raises SettingError for an unreadable host and for a module that cannot be imported.
     """
     global _policy  # noqa: PLW0603 - one process runs one queue, as it has one registry
+    hosts.rules(policy.http_allowed_hosts)
     registry.load(policy.handlers)
     _policy = policy
 

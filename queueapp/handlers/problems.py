@@ -71,8 +71,7 @@ def _quotes(message: str, value: Any) -> bool:
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, item in value.items():
-            yield str(key)
+        for item in value.values():
             yield from _texts(item)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for item in value:

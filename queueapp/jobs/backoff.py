@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,9 @@ JITTER = 0.2
 LOST_UNSTARTED_LIMIT = 3
 UNKNOWN_KIND_BASE_S = 5.0
 UNKNOWN_KIND_CAP_S = 300.0
+# As far ahead as a job may be due at all. A wait beyond what an interval holds would have the
+# database refuse the whole batch that its outcome is settled in.
+LONGEST_WAIT_S = 3653 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,11 @@ def wait(failures: int, backoff: Backoff) -> float:
     True
     """
     doubled = backoff.base_s * 2.0 ** min(max(failures - 1, 0), 512)
-    return min(backoff.cap_s, doubled) * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+    return _storable(min(backoff.cap_s, doubled) * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
+
+
+def _storable(seconds: float) -> float:
+    return 0.0 if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_WAIT_S)
 
 
 def after_failure(
@@ -63,7 +71,7 @@ def after_failure(
         return Decision("fail", reason=reason or Reason.PERMANENT)
     if attempt >= max_attempts:
         return Decision("fail", reason=Reason.ATTEMPTS_USED_UP)
-    delay = wait(attempt, backoff) if after_s is None else after_s
+    delay = wait(attempt, backoff) if after_s is None else _storable(after_s)
     return Decision("retry", delay, reason)
 
 
@@ -78,7 +86,7 @@ def after_handback(
     """Decide about an attempt that is given back unused; too many of them end the job."""
     if handbacks >= backoff.max_handbacks:
         return Decision("fail", reason=Reason.HANDED_BACK_TOO_OFTEN)
-    return Decision(verb, delay_s, reason)
+    return Decision(verb, None if delay_s is None else _storable(delay_s), reason)
 
 
 def unknown_kind(handbacks: int) -> Decision:

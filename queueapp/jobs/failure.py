@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+NAME_LIMIT = 200
 MESSAGE_LIMIT = 8 * 1024
 TRACEBACK_LIMIT = 64 * 1024
+# Of a deep stack the innermost frames are kept: they say where it was raised.
 _FRAMES = 60
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -39,7 +41,8 @@ class Failure:
 
 def printable(text: str) -> str:
     """Make NUL and lone surrogates visible; everything else stays as it is."""
-    visible = text.replace("\x00", "\\x00")
+    # str's own method: what an exception returns may be a subclass with other ideas.
+    visible = str.replace(text, "\x00", "\\x00")
     return visible.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -64,19 +67,25 @@ def cut_middle(text: str, limit: int) -> str:
 
 def described(error_class: str, message: str) -> Failure:
     """A failure that no exception stands for, such as a lost lease."""
-    return Failure(error_class, message, fingerprint(error_class, message, ()))
+    return _failure(error_class, message)
 
 
 def of_exception(error: BaseException) -> Failure:
     """Describe ``error``, whatever its class does when it is asked for its text."""
-    name = printable(type(error).__qualname__)
-    message = cut_middle(printable(_text(error)), MESSAGE_LIMIT)
-    return Failure(
-        cut_middle(name, 200),
-        message,
-        fingerprint(name, message, _own_frames(error.__traceback__)),
+    return _failure(
+        type(error).__qualname__,
+        _text(error),
+        _own_frames(error.__traceback__),
         cut_middle(printable(_traceback(error)), TRACEBACK_LIMIT),
     )
+
+
+def _failure(
+    name: str, text: str, frames: tuple[str, ...] = (), trace: str | None = None
+) -> Failure:
+    name = cut_middle(printable(name), NAME_LIMIT)
+    message = cut_middle(printable(text), MESSAGE_LIMIT)
+    return Failure(name, message, fingerprint(name, message, frames), trace)
 
 
 def fingerprint(error_class: str, message: str, frames: tuple[str, ...]) -> str:
@@ -87,7 +96,7 @@ def fingerprint(error_class: str, message: str, frames: tuple[str, ...]) -> str:
     """
     blanked = _VARIABLE.sub("?", message.partition("\n")[0][:500])
     text = "\n".join((error_class, blanked, *frames))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(printable(text).encode()).hexdigest()[:16]
 
 
 def _text(error: BaseException) -> str:
@@ -99,10 +108,10 @@ def _text(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        whole = traceback.TracebackException.from_exception(error, limit=_FRAMES, compact=True)
+        whole = traceback.TracebackException.from_exception(error, limit=-_FRAMES, compact=True)
         return "".join(whole.format())
     except BaseException:
-        return "".join(traceback.format_tb(error.__traceback__, limit=_FRAMES))
+        return "".join(traceback.format_tb(error.__traceback__, limit=-_FRAMES))
 
 
 def _own_frames(trace: TracebackType | None) -> tuple[str, ...]:

@@ -37,12 +37,12 @@ ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
 _THROUGHPUT = " UNION ALL ".join(
     f"""
 SELECT '{status}' AS status, floor(extract(epoch FROM finished_at) / 60)::bigint AS minute,
-  count(*) AS count, min(finished_at) AS earliest
+  count(*) AS jobs, min(finished_at) AS earliest
 FROM (
   SELECT finished_at FROM jobs
   WHERE status = '{status}' AND finished_at >= %(since)s
   ORDER BY finished_at DESC LIMIT %(limit)s
-) {status} GROUP BY 2"""  # noqa: S608
+) {status} GROUP BY 2"""
     for status in FINAL
 )
 
@@ -90,7 +90,7 @@ def throughput(database: Database, now: datetime, *, limit: int = READ_LIMIT) ->
     first = now.replace(second=0, microsecond=0) - timedelta(minutes=MINUTES - 1)
     rows = run(database, _THROUGHPUT, since=first, limit=limit)
     known_from = {status: _known_from(rows, status, first, limit) for status in FINAL}
-    found = {(row.status, row.minute): row.count for row in rows}
+    found = {(row.status, row.minute): row.jobs for row in rows}
     minutes = [first + timedelta(minutes=passed) for passed in range(MINUTES)]
     return Throughput(
         [_outcomes(minute, found, known_from) for minute in minutes],
@@ -101,7 +101,7 @@ def throughput(database: Database, now: datetime, *, limit: int = READ_LIMIT) ->
 def _known_from(rows: Sequence[Row[Any]], status: Status, first: datetime, limit: int) -> datetime:
     """The first minute that was counted whole: ``first`` unless the reading stopped short of it."""
     mine = [row for row in rows if row.status == status]
-    if sum(row.count for row in mine) < limit:
+    if sum(row.jobs for row in mine) < limit:
         return first
     # The minute in which the reading stopped is not whole; the one after it is.
     stopped: datetime = min(row.earliest for row in mine).astimezone(UTC)

@@ -76,7 +76,10 @@ _OF_VIEW = {
 
 @dataclass(frozen=True)
 class Candidates:
-    """Every id that may match, newest first. ``partial``: some were looked for among the newest only."""
+    """Every id that may match, newest first.
+
+    ``partial``: some were looked for among the newest rows only.
+    """
 
     ids: list[int]
     partial: bool = False

@@ -22,7 +22,7 @@ SELECT clock_timestamp() AS now,
      SELECT available_at FROM jobs
      WHERE status = 'queued' AND priority = p.priority AND available_at > statement_timestamp()
      ORDER BY available_at LIMIT 1) n) AS next_due_at
-"""  # noqa: S608
+"""
 
 
 @dataclass(frozen=True)

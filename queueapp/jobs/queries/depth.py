@@ -61,7 +61,10 @@ ORDER BY p.priority DESC LIMIT {most}
 
 @dataclass(frozen=True)
 class PriorityDepth:
-    """What waits at one priority; counts stop at COUNT_LIMIT + 1. ``oldest_*``: the first in line."""
+    """What waits at one priority; counts stop at COUNT_LIMIT + 1.
+
+    ``oldest_*``: the first in line, None when nothing is due.
+    """
 
     priority: int
     due: int
@@ -103,7 +106,8 @@ def status_counts(database: Database) -> dict[Status, int]:
 
 def depth_by_priority(database: Database) -> list[PriorityDepth]:
     """What waits at each priority, the one that runs first on top."""
-    return [PriorityDepth(*row) for row in run(database, _DEPTH, bound=COUNT_LIMIT + 1)]
+    rows = run(database, _DEPTH, bound=COUNT_LIMIT + 1)
+    return [PriorityDepth(**row._mapping) for row in rows]
 
 
 def _capped(counts: Iterable[int]) -> int:

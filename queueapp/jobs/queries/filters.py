@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, func, literal_column
+from sqlalchemy import ColumnElement, Text, func, literal_column
 
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
@@ -46,15 +46,14 @@ def has_columns(where: JobFilter) -> bool:
 def _of_status(where: JobFilter) -> list[ColumnElement[bool]]:
     if not where.status:
         return []
-    literals = [literal_column(f"'{Status(status)}'") for status in where.status]
-    return [Job.status.in_(literals)]
+    return [Job.status.in_([_literal(status) for status in where.status])]
 
 
 def _of_view(view: View | None) -> list[ColumnElement[bool]]:
     if view is None:
         return []
     due = Job.available_at <= func.statement_timestamp()
-    found = [Job.status == literal_column("'queued'"), due if view is View.DUE else ~due]
+    found = [Job.status == _literal(Status.QUEUED), due if view is View.DUE else ~due]
     return [*found, Job.attempts > 0] if view is View.RETRYING else found
 
 
@@ -67,3 +66,7 @@ def _of_columns(where: JobFilter) -> list[ColumnElement[bool]]:
         (Job.idempotency_key, where.idempotency_key),
     )
     return [column == value for column, value in wanted if value is not None]
+
+
+def _literal(status: Status) -> ColumnElement[str]:
+    return literal_column(f"'{Status(status)}'", Text)

@@ -1,0 +1,467 @@
+"""Shared reads: right on small tables, bounded and by index on large ones."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp.errors import JobNotFound
+from queueapp.jobs import queries, transitions
+from queueapp.jobs.queries import (
+    EventFilter,
+    JobFilter,
+    View,
+    activity,
+    candidates,
+    ledger,
+    listing,
+)
+from queueapp.jobs.queries.ledger import Cursor
+from queueapp.jobs.status import Event, Status
+from tests.factories import claim_one, make_job, outcome
+from tests.jobs.plans import sequential_scans, statements_of
+from tests.jobs.seeds import seed
+
+SOON = timedelta(hours=1)
+
+
+def ids(page: Any) -> list[int]:
+    return [row.id for row in page.rows]
+
+
+def later() -> datetime:
+    return datetime.now(UTC) + SOON
+
+
+@pytest.fixture
+def one_of_each(session: Session) -> dict[str, int]:
+    made = {status.value: make_job(session, status).id for status in Status}
+    made["scheduled"] = make_job(session, available_at=later()).id
+    made["retrying"] = make_job(session, available_at=later(), attempts=2).id
+    session.commit()
+    return made
+
+
+@pytest.mark.parametrize("job_id", [0, -1, 1, 2**63, 10**30])
+def test_get_job_of_an_unknown_id_raises_job_not_found(session: Session, job_id: int) -> None:
+    with pytest.raises(JobNotFound):
+        queries.get_job(session, job_id)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_list_jobs_of_a_status_finds_exactly_those(
+    session: Session, one_of_each: dict[str, int], status: Status
+) -> None:
+    found = set(ids(queries.list_jobs(session, JobFilter(status=(status,)))))
+
+    expected = {one_of_each[status]}
+    if status is Status.QUEUED:
+        expected |= {one_of_each["scheduled"], one_of_each["retrying"]}
+    assert found == expected
+
+
+def test_list_jobs_of_two_statuses_finds_both(
+    session: Session, one_of_each: dict[str, int]
+) -> None:
+    found = ids(queries.list_jobs(session, JobFilter(status=(Status.FAILED, Status.HELD))))
+
+    assert set(found) == {one_of_each["failed"], one_of_each["held"]}
+
+
+@pytest.mark.parametrize(
+    ("view", "names"),
+    [
+        (View.DUE, {"queued"}),
+        (View.SCHEDULED, {"scheduled", "retrying"}),
+        (View.RETRYING, {"retrying"}),
+    ],
+)
+def test_list_jobs_of_a_view_finds_that_part_of_the_queued(
+    session: Session, one_of_each: dict[str, int], view: View, names: set[str]
+) -> None:
+    assert set(ids(queries.list_jobs(session, JobFilter(view=view)))) == {
+        one_of_each[name] for name in names
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "mail.send"},
+        {"producer": "shop"},
+        {"priority": 7},
+        {"fingerprint": "abc"},
+        {"idempotency_key": "order-1"},
+        {"idempotency_key": "order-1", "producer": "shop"},
+        {"fingerprint": "abc", "status": (Status.FAILED,)},
+    ],
+)
+def test_list_jobs_narrowed_by_a_field_finds_the_job_that_has_it(
+    session: Session, fields: dict[str, Any]
+) -> None:
+    make_job(session, Status.FAILED)
+    wanted = make_job(
+        session,
+        Status.FAILED,
+        kind="mail.send",
+        producer="shop",
+        priority=7,
+        key="order-1",
+        request_hash="x",
+        error_fingerprint="abc",
+    )
+    make_job(session, Status.FAILED, producer="zoo", key="order-2", request_hash="x")
+
+    assert ids(queries.list_jobs(session, JobFilter(**fields))) == [wanted.id]
+
+
+@pytest.mark.parametrize("where", [JobFilter(), JobFilter(kind="demo.echo")])
+@pytest.mark.parametrize("status", [(), (Status.QUEUED,)])
+def test_list_jobs_pages_show_every_job_once_in_both_directions(
+    session: Session, where: JobFilter, status: tuple[Status, ...]
+) -> None:
+    where = JobFilter(status=status, kind=where.kind)
+    made = [make_job(session).id for _ in range(16)]
+
+    down, page = [], queries.list_jobs(session, where, limit=7)
+    assert page.newer is None
+    while True:
+        down += ids(page)
+        if page.older is None:
+            break
+        page = queries.list_jobs(session, where, before=page.older, limit=7)
+    up = ids(page)
+    while page.newer is not None:
+        page = queries.list_jobs(session, where, after=page.newer, limit=7)
+        up = ids(page) + up
+
+    assert down == sorted(made, reverse=True)
+    assert up == down
+
+
+def test_list_jobs_loads_no_bodies(session: Session) -> None:
+    make_job(session)
+    session.expunge_all()
+
+    [job] = queries.list_jobs(session, JobFilter()).rows
+
+    with pytest.raises(sa.exc.InvalidRequestError):
+        _ = job.payload
+
+
+def test_a_filter_without_an_index_says_where_it_stopped_and_goes_on_there(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SCAN_LIMIT", 5)
+    wanted = make_job(session, kind="rare.kind").id
+    others = [make_job(session).id for _ in range(8)]
+
+    first = queries.list_jobs(session, JobFilter(kind="rare.kind"))
+    second = queries.list_jobs(session, JobFilter(kind="rare.kind"), before=first.older)
+
+    assert (ids(first), first.cut, first.older) == ([], True, others[-5])
+    assert (ids(second), second.cut, second.older) == ([wanted], False, None)
+
+
+def test_a_status_with_more_rows_than_the_bound_is_listed_by_the_newest(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 3)
+    made = [make_job(session).id for _ in range(5)]
+
+    page = queries.list_jobs(session, JobFilter(status=(Status.QUEUED,)))
+
+    assert ids(page) == made[::-1]
+
+
+def test_a_job_held_by_itself_outside_the_newest_is_said_to_be_missing(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 2)
+    make_job(session, Status.HELD)
+    for _ in range(3):
+        make_job(session)
+
+    page = queries.list_jobs(session, JobFilter(status=(Status.HELD,)))
+
+    assert (ids(page), page.cut) == ([], True)
+
+
+def test_status_counts_count_each_status(session: Session, one_of_each: dict[str, int]) -> None:
+    assert queries.status_counts(session) == {
+        Status.QUEUED: 3,
+        Status.RUNNING: 1,
+        Status.SUCCEEDED: 1,
+        Status.FAILED: 1,
+        Status.CANCELLED: 1,
+        Status.HELD: 1,
+    }
+
+
+def test_depth_by_priority_splits_due_from_scheduled_and_names_the_oldest(
+    session: Session,
+) -> None:
+    oldest = make_job(session, priority=5, available_at=datetime.now(UTC) - SOON)
+    make_job(session, priority=5)
+    make_job(session, priority=0, available_at=later())
+    make_job(session, priority=0, available_at=later(), attempts=1)
+
+    high, low = queries.depth_by_priority(session)
+
+    assert (high.priority, high.due, high.scheduled) == (5, 2, 0)
+    assert (high.oldest_id, high.oldest_at) == (oldest.id, oldest.available_at)
+    assert (low.priority, low.due, low.scheduled, low.retrying) == (0, 0, 2, 1)
+    assert low.oldest_id is None
+    assert queries.WaitingCounts.of([high, low]) == queries.WaitingCounts(2, 2, 1)
+
+
+def test_throughput_counts_ends_by_minute_and_outcome(session: Session) -> None:
+    now = queries.database_now(session)
+    make_job(session, Status.SUCCEEDED, finished_at=now)
+    make_job(session, Status.SUCCEEDED, finished_at=now - timedelta(minutes=3))
+    make_job(session, Status.FAILED, finished_at=now - timedelta(minutes=3))
+    make_job(session, Status.FAILED, finished_at=now - timedelta(hours=3))
+
+    read = queries.throughput(session, now)
+
+    assert len(read.minutes) == activity.MINUTES
+    assert not read.cut
+    assert read.minutes[-1].counts[Status.SUCCEEDED] == 1
+    assert read.minutes[-4].counts == {
+        Status.SUCCEEDED: 1,
+        Status.FAILED: 1,
+        Status.CANCELLED: 0,
+    }
+    assert sum(minute.counts[Status.FAILED] or 0 for minute in read.minutes) == 1
+
+
+def test_throughput_beyond_its_limit_says_which_minutes_it_does_not_know(
+    session: Session,
+) -> None:
+    now = queries.database_now(session)
+    for minutes in (0, 1, 1, 2):
+        make_job(session, Status.SUCCEEDED, finished_at=now - timedelta(minutes=minutes))
+
+    read = queries.throughput(session, now, limit=3)
+
+    assert read.cut == (Status.SUCCEEDED,)
+    assert read.minutes[-1].counts[Status.SUCCEEDED] == 1
+    assert read.minutes[-2].counts[Status.SUCCEEDED] is None
+    assert read.minutes[-3].counts[Status.SUCCEEDED] is None
+    assert read.minutes[-2].counts[Status.FAILED] == 0
+
+
+def test_failures_and_runners_come_in_their_order(session: Session) -> None:
+    now = queries.database_now(session)
+    first = make_job(session, Status.RUNNING, claimed_at=now - SOON)
+    second = make_job(session, Status.RUNNING)
+    old = make_job(session, Status.FAILED, finished_at=now - SOON)
+    new = make_job(session, Status.FAILED)
+
+    assert [row.id for row in queries.longest_running(session)] == [first.id, second.id]
+    assert [row.id for row in queries.newest_failures(session)] == [new.id, old.id]
+    assert queries.failed_since(session, timedelta(minutes=30)) == 1
+
+
+def test_the_pulse_changes_with_a_move_and_not_with_time(session: Session) -> None:
+    before = queries.pulse(session)
+    assert queries.pulse(session).mark == before.mark
+
+    make_job(session)
+
+    assert queries.pulse(session).mark != before.mark
+
+
+def test_the_pulse_changes_when_a_job_comes_due(session: Session) -> None:
+    job = make_job(session, available_at=datetime.now(UTC) + timedelta(milliseconds=200))
+    session.commit()
+    before = queries.pulse(session).mark
+
+    session.execute(sa.text("SELECT pg_sleep(0.3)"))
+    session.commit()
+
+    assert queries.pulse(session).mark != before
+    assert ids(queries.list_jobs(session, JobFilter(view=View.DUE))) == [job.id]
+
+
+def test_the_pulse_changes_when_an_earlier_transaction_commits_later(
+    session: Session, engine: sa.Engine
+) -> None:
+    with Session(engine) as slow, Session(engine) as reader:
+        make_job(slow)
+        make_job(session)
+        session.commit()
+        before = queries.pulse(reader).mark
+        reader.commit()
+
+        slow.commit()
+
+        assert queries.pulse(reader).mark != before
+
+
+def test_events_of_a_job_come_oldest_first_from_a_place_on(session: Session) -> None:
+    job = make_job(session, Status.FAILED)
+
+    events = queries.events_of(session, job.id)
+
+    assert [event.event for event in events] == ["enqueued", "claimed", "failed"]
+    rest = queries.events_of(session, job.id, after=events[0].id, limit=1)
+    assert [event.id for event in rest] == [events[1].id]
+
+
+def test_the_latest_events_leave_the_traceback_to_its_own_read(session: Session) -> None:
+    job = make_job(session)
+    claim = claim_one(session, job.id)
+    data = {"traceback": "Traceback: here", "run_ms": 5}
+    transitions.settle(session, [outcome(claim, "fail", data=data)], actor="worker:1")
+
+    last = queries.latest_events_of(session, job.id)[-1]
+    failure = queries.last_failure(session, job.id)
+
+    assert last.data["run_ms"] == 5
+    assert "traceback" not in last.data
+    assert failure is not None
+    assert failure.traceback == "Traceback: here"
+
+
+def test_the_log_is_newest_first_and_pages_to_its_end(session: Session) -> None:
+    for _ in range(3):
+        make_job(session, Status.SUCCEEDED)
+        session.commit()
+
+    seen, page = [], queries.list_events(session, EventFilter(), limit=4)
+    while True:
+        seen += ids(page)
+        if page.older is None:
+            break
+        page = queries.list_events(session, EventFilter(), before=page.older, limit=4)
+
+    assert len(seen) == len(set(seen)) == 9
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_the_log_is_narrowed_by_each_field(session: Session) -> None:
+    job = make_job(session, Status.SUCCEEDED, kind="mail.send")
+    make_job(session)
+
+    def events(**fields: Any) -> list[str]:
+        return [row.event for row in queries.list_events(session, EventFilter(**fields)).rows]
+
+    assert events(job_id=job.id) == ["succeeded", "claimed", "enqueued"]
+    assert events(kind="mail.send", event=Event.CLAIMED) == ["claimed"]
+    assert events(actor="app") == ["enqueued", "enqueued"]
+
+
+def test_a_narrowed_log_says_where_it_stopped(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "SCAN_LIMIT", 2)
+    make_job(session, kind="rare.kind")
+    make_job(session)
+    make_job(session)
+
+    page = queries.list_events(session, EventFilter(kind="rare.kind"))
+    rest = queries.list_events(session, EventFilter(kind="rare.kind"), before=page.older)
+
+    assert (ids(page), page.cut) == ([], True)
+    assert (len(rest.rows), rest.cut) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1.", ".1", "1.2.3", "a.b", "-1.2", "٣.٤", "1" * 19 + ".1"]
+)
+def test_a_cursor_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="two numbers"):
+        Cursor.parse(text)
+
+
+def test_a_read_that_takes_too_long_is_stopped(session: Session) -> None:
+    queries.bound_reads(session, seconds=0.05)
+
+    with pytest.raises(sa.exc.OperationalError, match="statement timeout"):
+        session.execute(sa.text("SELECT pg_sleep(5)"))
+
+
+def every_read(session: Session) -> None:
+    """Every read a page makes, on every branch that a filter opens."""
+    now = queries.pulse(session).now
+    queries.status_counts(session)
+    queries.depth_by_priority(session)
+    queries.throughput(session, now)
+    queries.failed_since(session, SOON)
+    queries.longest_running(session)
+    queries.newest_failures(session)
+    for where in _filters():
+        queries.list_jobs(session, where)
+        queries.list_jobs(session, where, before=25_000)
+        queries.list_jobs(session, where, after=25_000)
+    for narrowed in _event_filters():
+        page = queries.list_events(session, narrowed)
+        queries.list_events(session, narrowed, before=page.older)
+    queries.events_of(session, 7)
+    queries.latest_events_of(session, 7)
+    queries.last_failure(session, 7)
+
+
+def _filters() -> list[JobFilter]:
+    return [
+        JobFilter(),
+        *(JobFilter(status=(status,)) for status in Status),
+        *(JobFilter(status=(status,), kind="seed.kind1") for status in Status),
+        *(JobFilter(view=view) for view in View),
+        JobFilter(status=(Status.FAILED, Status.CANCELLED)),
+        JobFilter(kind="no.such"),
+        JobFilter(producer="nobody"),
+        JobFilter(priority=9),
+        JobFilter(fingerprint="f1"),
+        JobFilter(fingerprint="f1", status=(Status.FAILED,)),
+        JobFilter(idempotency_key="key-10"),
+        JobFilter(idempotency_key="key-10", producer="producer1"),
+    ]
+
+
+def _event_filters() -> list[EventFilter]:
+    return [
+        EventFilter(),
+        EventFilter(job_id=7),
+        EventFilter(job_id=7, event=Event.CLAIMED),
+        EventFilter(kind="no.such"),
+        EventFilter(actor="nobody"),
+        EventFilter(event=Event.FAILED),
+    ]
+
+
+@pytest.mark.parametrize("prepared", ["auto", "force_generic_plan"])
+def test_no_read_scans_a_table_from_end_to_end(
+    session: Session, engine: sa.Engine, prepared: str
+) -> None:
+    seed(session, 50_000)
+    session.execute(sa.text(f"SET plan_cache_mode = {prepared}"))
+    queries.bound_reads(session, seconds=10)
+
+    with statements_of(engine) as sent:
+        every_read(session)
+
+    assert len(sent) > 60
+    assert sequential_scans(session, sent) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "most"),
+    [(JobFilter(), 2), (JobFilter(status=(Status.RUNNING,)), 2), (JobFilter(kind="demo.echo"), 3)],
+)
+def test_a_list_takes_the_same_few_statements_whatever_its_length(
+    session: Session, engine: sa.Engine, where: JobFilter, most: int
+) -> None:
+    for _ in range(30):
+        make_job(session)
+    session.expunge_all()
+
+    with statements_of(engine) as sent:
+        queries.list_jobs(session, where)
+
+    assert len(sent) <= most

@@ -14,11 +14,24 @@ from typing import Any
 
 from flask import Flask
 
-from queueapp import api, auth, commands, config, connections, console, error_handlers, handlers
+from queueapp import (
+    api,
+    auth,
+    commands,
+    config,
+    connections,
+    console,
+    error_handlers,
+    handlers,
+    notifier,
+)
 from queueapp.extensions import db, migrate
 from queueapp.handlers import JobContext, enqueue, handler
 
 __all__ = ["JobContext", "create_app", "enqueue", "handler"]
+
+# For producers that only import ``enqueue`` as well: their commits wake the workers.
+notifier.install()
 
 ROOT = Path(__file__).resolve().parent.parent
 

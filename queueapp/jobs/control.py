@@ -7,7 +7,7 @@ They stand in ``job_events`` with ``job_id`` NULL and a scope: ``queue``, ``kind
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Event
 
 QUEUE = "queue"
-_SWITCHES = (Event.QUEUE_PAUSED, Event.QUEUE_RESUMED, Event.KIND_HELD, Event.KIND_UNHELD)
+SWITCHES = (Event.QUEUE_PAUSED, Event.QUEUE_RESUMED, Event.KIND_HELD, Event.KIND_UNHELD)
 
 _RECORD = """
 INSERT INTO job_events (scope, event, actor, reason, data)
@@ -26,9 +26,7 @@ RETURNING id
 
 # The latest switch of each scope. ``since`` lets the planner leave the partitions of older days.
 _LATEST = """
-SELECT DISTINCT ON (scope)
-  id, scope, CASE event WHEN 'control_carried' THEN data->>'event' ELSE event END AS event,
-  actor, reason, created_at
+SELECT DISTINCT ON (scope) id, scope, event, actor, reason, created_at, data
 FROM job_events
 WHERE job_id IS NULL AND event = ANY(%(events)s)
   AND created_at >= coalesce(%(since)s::timestamptz, '-infinity')
@@ -115,11 +113,19 @@ def unhold_kind(database: Database, kind: str, *, actor: str, reason: str | None
 
 def in_force(database: Database, *, since: datetime | None = None) -> Controls:
     """The latest switch of each scope, of all times or ``since`` an instant."""
-    events: Iterable[str] = [*_SWITCHES, Event.CONTROL_CARRIED]
-    rows = run(database, _LATEST, events=list(events), since=since)
-    return Controls(
-        {
-            row.scope: Switch(row.id, Event(row.event), row.actor, row.reason, row.created_at)
-            for row in rows
-        }
-    )
+    events = [str(event) for event in (*SWITCHES, Event.CONTROL_CARRIED)]
+    rows = run(database, _LATEST, events=events, since=since)
+    return read_switches([dict(row._mapping) for row in rows])
+
+
+def read_switches(rows: Iterable[Mapping[str, Any]]) -> Controls:
+    """Read control events, one a scope, as ``Controls``."""
+    return Controls({row["scope"]: _switch(row) for row in rows})
+
+
+def _switch(row: Mapping[str, Any]) -> Switch:
+    """Read one. A carried switch tells what it was when its partition was dropped."""
+    told = {**row, **(row["data"] or {})} if row["event"] == Event.CONTROL_CARRIED else row
+    at = told.get("at") or told["created_at"]
+    at = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return Switch(row["id"], Event(told["event"]), told["actor"], told["reason"], at)

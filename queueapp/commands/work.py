@@ -1,0 +1,144 @@
+"""``flask work``: run jobs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import click
+from alembic.script import ScriptDirectory
+from flask import Flask, current_app
+from flask.cli import with_appcontext
+
+from queueapp.config import Settings
+from queueapp.connections import listen_connection, worker_engine
+from queueapp.errors import SettingError
+from queueapp.extensions import db
+from queueapp.handlers import find
+from queueapp.jobs import readiness
+from queueapp.jobs.backoff import Backoff
+from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker
+
+log = logging.getLogger("queueapp.worker")
+
+
+def init_app(app: Flask) -> None:
+    """Register the command."""
+    app.cli.add_command(work)
+
+
+@click.command("work")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(0, 500),
+    metavar="N",
+    help="Handler threads; 0: sweeper and housekeeping only. [QUEUE_CONCURRENCY]",
+)
+@click.option("--kinds", metavar="A,B", help="Take only these kinds. Default: every kind.")
+@click.option(
+    "--lease",
+    type=click.FloatRange(min=1),
+    metavar="S",
+    help="Seconds a claim lasts unless renewed. [QUEUE_LEASE]",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Seconds running handlers get after SIGTERM. [QUEUE_GRACE]",
+)
+@click.option(
+    "--prefetch",
+    type=click.IntRange(0, 500),
+    metavar="N",
+    help="Claims held beyond the threads while jobs are tiny; 0: none. [QUEUE_PREFETCH]",
+)
+@click.option("--drain", is_flag=True, help="Run until nothing is due, then exit 0.")
+@with_appcontext
+def work(**options: Any) -> None:
+    """Claim due jobs and run them, until stopped.
+
+    One process with a pool of threads. Stop it with SIGTERM or Ctrl-C: it claims nothing more,
+    gives running handlers the grace and hands back the rest; a second signal hurries. Start as many
+    as you like, on as many machines as you like.
+
+    \b
+    Examples:
+      flask work
+      flask work --concurrency 20 --kinds mail.send,report.build
+      flask work --drain            # run what is due, then exit (cron, tests)
+      JOB_WORKER_LOG_LEVEL=DEBUG flask work
+    """
+    app = current_app._get_current_object()  # type: ignore[attr-defined]
+    settings: Settings = app.extensions["queue_settings"]
+    _log_to_stderr(settings)
+    terms = terms_of(settings, **options)
+    _check_schema(app)
+    status = _work(app, settings, terms)
+    sys.stderr.flush()
+    if status:
+        raise SystemExit(status)
+
+
+def terms_of(settings: Settings, **options: Any) -> Terms:
+    """Terms from the settings, with the options that were given in their place."""
+    given = {name: value for name, value in options.items() if value is not None}
+    only = given.pop("kinds", None)
+    kinds = _kinds(only) if only is not None else None
+    defaults = {
+        "concurrency": settings.concurrency,
+        "prefetch": settings.prefetch,
+        "lease": settings.lease,
+        "grace": settings.grace,
+    }
+    return Terms(
+        **{**defaults, **given},
+        poll=settings.poll,
+        job_timeout=settings.job_timeout,
+        only=kinds,
+        skip=settings.external_kinds,
+        backoff=Backoff(settings.backoff_base, settings.backoff_cap, settings.max_handbacks),
+        listen=not settings.pooler,
+        release=settings.release,
+    )
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    kinds = tuple(part.strip() for part in text.split(",") if part.strip())
+    unknown = [kind for kind in kinds if find(kind) is None]
+    if not kinds or unknown:
+        raise SettingError(
+            f"--kinds: no handler for {', '.join(unknown) or 'an empty list'};"
+            " name its module in QUEUE_HANDLERS"
+        )
+    return kinds
+
+
+def _check_schema(app: Flask) -> None:
+    head = ScriptDirectory(app.extensions["migrate"].directory).get_current_head()
+    with db.engine.connect() as connection:
+        for warning in readiness.check(connection, head).warnings:
+            log.warning("%s", warning)
+
+
+def _work(app: Flask, settings: Settings, terms: Terms) -> int:
+    engine = worker_engine(app, settings, connections=CONNECTIONS)
+    worker = Worker(app, terms, engine, Keep())
+    if terms.listen:
+        worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
+    else:
+        log.info("behind a pooler: no LISTEN, jobs start within %gs", terms.poll)
+    try:
+        return worker.run()
+    finally:
+        engine.dispose()
+
+
+def _log_to_stderr(settings: Settings) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    root = logging.getLogger("queueapp")
+    root.handlers[:] = [handler]
+    root.propagate = False
+    root.setLevel(settings.log_level)

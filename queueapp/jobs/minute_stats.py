@@ -1,0 +1,89 @@
+"""A minute of the ledger in one line: counts and histograms per kind, for charts and percentiles.
+
+Each line goes on from the (xid, id) where its predecessor ended and reads only what no open
+transaction can still add to, so that no event is counted twice or missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from queueapp.jobs.control import QUEUE, record
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.status import Event
+
+EVERY_S = 60
+EVENTS_A_LINE = 200_000
+# Bucket n holds durations of at most 2^n ms; the last one everything above.
+LAST_BUCKET = 31
+_LOCK = 730_043
+
+_LAST = """
+SELECT data->>'xid' AS xid, (data->>'id')::bigint AS id,
+  created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
+FROM job_events
+WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
+ORDER BY id DESC LIMIT 1
+"""
+
+_NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid"
+
+
+def _histogram(name: str, event: str) -> str:
+    ms = f"(data->>'{name}_ms')::float8"
+    bucket = f"least({LAST_BUCKET}, ceil(log(2, greatest({ms}, 1)::numeric)))::int"
+    return f"""
+{name}s AS (
+  SELECT kind, jsonb_object_agg(bucket, n) AS {name} FROM (
+    SELECT kind, {bucket} AS bucket, count(*) AS n FROM news
+    WHERE {event} AND data ? '{name}_ms' GROUP BY 1, 2) h
+  GROUP BY kind
+)"""
+
+
+_READ = f"""
+WITH news AS MATERIALIZED (
+  SELECT xid, id, kind, event, data, created_at FROM job_events
+  WHERE (xid, id) > (%(xid)s::xid8, %(id)s) AND xid < pg_snapshot_xmin(pg_current_snapshot())
+  ORDER BY xid, id LIMIT %(limit)s
+),
+counts AS (
+  SELECT kind, jsonb_object_agg(event, n) AS events FROM (
+    SELECT kind, event, count(*) AS n FROM news WHERE kind IS NOT NULL GROUP BY 1, 2) c
+  GROUP BY kind
+),{_histogram("wait", "event = 'claimed'")},{_histogram("run", "event <> 'claimed'")}
+SELECT
+  (SELECT xid::text FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS xid,
+  (SELECT id FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS id,
+  (SELECT count(*) FROM news) AS read,
+  (SELECT min(created_at) FROM news) AS since,
+  (SELECT jsonb_object_agg(kind, jsonb_build_object('events', events,
+     'wait', coalesce(wait, '{{}}'), 'run', coalesce(run, '{{}}')))
+   FROM counts LEFT JOIN waits USING (kind) LEFT JOIN runs USING (kind)) AS kinds
+"""
+
+
+def write(database: Database, *, actor: str) -> int:
+    """Write one line unless another worker has just done so; how many events it covers.
+
+    Run it in a transaction of its own: one writer at a time, by advisory lock.
+    """
+    if not run(database, f"SELECT pg_try_advisory_xact_lock({_LOCK}) AS mine")[0].mine:
+        return 0
+    last = run(database, _LAST, every=EVERY_S - 5)
+    if last and last[0].fresh:
+        return 0
+    start = last[0] if last else run(database, _NOW)[0]
+    return _write(database, start.xid, getattr(start, "id", 0), actor)
+
+
+def _write(database: Database, xid: str, after_id: int, actor: str) -> int:
+    news: Any = run(database, _READ, xid=xid, id=after_id, limit=EVENTS_A_LINE)[0]
+    data = {
+        "xid": news.xid or xid,
+        "id": news.id or after_id,
+        "since": news.since.isoformat() if news.since else None,
+        "kinds": news.kinds or {},
+    }
+    record(database, Event.MINUTE_STATS, scope=QUEUE, actor=actor, data=data)
+    return int(news.read)

@@ -1,0 +1,123 @@
+"""The attempts that this process holds, shared by its threads: waiting, running, or given up.
+
+A slot is a handler thread. An attempt takes one from its claim until its thread returns, even when
+its lease has been given up meanwhile: a thread that does not return is a slot lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from queueapp.handlers import JobContext
+from queueapp.jobs.claim import Claim
+from queueapp.jobs.transitions import Begun, Held
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One claim in this process. Times are this process's monotonic clock."""
+
+    claim: Claim
+    context: JobContext
+    claimed: float
+    began: float | None = None
+    start_known: bool = False
+    given_up: bool = False
+
+    @property
+    def lease(self) -> Held:
+        """The lease's identity."""
+        return Held(self.claim.id, self.claim.token)
+
+
+class Attempts:
+    """The registry. Every method is atomic and short: it is on the hot path."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[UUID, Attempt] = {}
+
+    def __len__(self) -> int:
+        """How many slots are spoken for."""
+        return len(self._held)
+
+    def add(self, attempts: list[Attempt]) -> None:
+        """Take over new claims."""
+        with self._lock:
+            self._held.update({attempt.claim.token: attempt for attempt in attempts})
+
+    def begin(self, attempt: Attempt) -> bool:
+        """Mark the start of the handler; False when the claim has been withdrawn."""
+        with self._lock:
+            if attempt.given_up or attempt.claim.token not in self._held:
+                return False
+            attempt.began = time.monotonic()
+            return True
+
+    def end(self, attempt: Attempt) -> None:
+        """The handler's thread has come back: its slot is free."""
+        with self._lock:
+            self._held.pop(attempt.claim.token, None)
+
+    def withdraw(self, older_than: float = 0.0) -> list[Attempt]:
+        """Take back claims that have waited ``older_than`` seconds without beginning."""
+        now = time.monotonic()
+        with self._lock:
+            waiting = [
+                attempt
+                for attempt in self._held.values()
+                if attempt.began is None and now - attempt.claimed >= older_than
+            ]
+            for attempt in waiting:
+                attempt.given_up = True
+                del self._held[attempt.claim.token]
+        return waiting
+
+    def give_up(self, token: UUID) -> Attempt | None:
+        """Stop renewing this lease; its thread keeps the slot. None: not held any more."""
+        with self._lock:
+            attempt = self._held.get(token)
+            if attempt is None or attempt.given_up:
+                return None
+            attempt.given_up = True
+            return attempt
+
+    def leases(self) -> list[Attempt]:
+        """The attempts whose leases are to be renewed."""
+        with self._lock:
+            return [attempt for attempt in self._held.values() if not attempt.given_up]
+
+    def tokens(self) -> set[UUID]:
+        """The tokens of all that is held."""
+        with self._lock:
+            return set(self._held)
+
+    def running(self) -> int:
+        """How many handlers are at work."""
+        with self._lock:
+            return sum(attempt.began is not None for attempt in self._held.values())
+
+    def unreported_starts(self, older_than: float) -> list[Begun]:
+        """Prefetched claims at work for ``older_than`` seconds whose start the database lacks."""
+        now = time.monotonic()
+        with self._lock:
+            late = [
+                (attempt, now - attempt.began)
+                for attempt in self._held.values()
+                if attempt.began is not None
+                and not attempt.start_known
+                and not attempt.given_up
+                and now - attempt.began >= older_than
+            ]
+            for attempt, _ in late:
+                attempt.start_known = True
+        return [Begun(attempt.claim.id, attempt.claim.token, ago) for attempt, ago in late]
+
+    def interrupt(self, reason: Any) -> None:
+        """Ask every handler at work to stop."""
+        for attempt in self.leases():
+            attempt.context.interrupt(reason)

@@ -1,0 +1,88 @@
+"""Look up every poll interval: wake the pump for what is due, sweep, heed the controls.
+
+One statement a tick. It is also the net below LISTEN: polling is the truth, a wake-up only hurry.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import datetime, timedelta
+
+from queueapp.jobs import holds
+from queueapp.jobs.control import Controls
+from queueapp.jobs.outlook import Outlook, look
+from queueapp.worker.lease_keeper import LeaseKeeper
+from queueapp.worker.line import Line
+from queueapp.worker.pump import Pump
+from queueapp.worker.sweeper import Sweeper
+from queueapp.worker.terms import Terms
+from queueapp.worker.upkeep import Upkeep
+
+JITTER = 0.15
+# Control events younger than this are read at each tick, all of them once a minute: one that was
+# written in a transaction open for longer is then found as well.
+CONTROL_WINDOW = timedelta(hours=1)
+CONTROLS_EVERY_S = 60.0
+
+
+class Housekeeping:
+    """One tick at a time, from a thread and a connection of its own."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        line: Line,
+        pump: Pump,
+        keeper: LeaseKeeper,
+        sweeper: Sweeper,
+        upkeep: Upkeep,
+    ) -> None:
+        self._terms = terms
+        self._line = line
+        self._pump = pump
+        self._keeper = keeper
+        self._sweeper = sweeper
+        self._upkeep = upkeep
+        self._controls = Controls()
+        self._controls_at = 0.0
+        self._seen: datetime | None = None
+        self._holds = holds.Holds()
+
+    def tick(self) -> float:
+        """Look up and act; seconds until the next tick."""
+        low = self._sweeper.low()
+        outlook = self._look(low)
+        self._sweeper.saw(outlook.oldest_alive)
+        self._heed(outlook)
+        self._pump.expect_due(outlook.due_in_s)
+        if outlook.overdue:
+            self._sweeper.sweep(low)
+        self._move_held()
+        self._upkeep.tick()
+        return self._terms.poll * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+
+    def _look(self, low: datetime | None) -> Outlook:
+        whole = self._seen is None or time.monotonic() >= self._controls_at
+        since = None if whole or self._seen is None else self._seen - CONTROL_WINDOW
+        with self._line.use() as connection:
+            outlook = look(connection, me=self._terms.actor, low=low, controls_since=since)
+        if whole:
+            self._controls_at = time.monotonic() + CONTROLS_EVERY_S
+        self._seen = outlook.at
+        return outlook
+
+    def _heed(self, outlook: Outlook) -> None:
+        self._controls.merge(outlook.controls)
+        self._pump.paused = self._controls.pause is not None
+        self._pump.holder = self._terms.holder_without(self._controls.held_kinds)
+        if outlook.cancels:
+            self._keeper.hurry()
+
+    def _move_held(self) -> None:
+        with self._line.use() as connection:
+            self._holds.tick(
+                connection,
+                self._controls.held_kinds,
+                actor=f"housekeeping:{self._terms.name}",
+            )

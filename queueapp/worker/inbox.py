@@ -1,0 +1,54 @@
+"""What reaches the pump: outcomes from handler threads, and wake-ups that carry nothing.
+
+An outcome that its handler's own transaction has already written is marked so: there is nothing
+left to write, only a claim to close.
+"""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from queueapp.jobs.transitions import Outcome
+
+
+@dataclass
+class Mail:
+    """What has come since the pump last looked."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    written: list[UUID] = field(default_factory=list)
+
+
+class Inbox:
+    """A queue whose reader blocks for the first message and then takes all that wait."""
+
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[Outcome | UUID | None] = queue.SimpleQueue()
+
+    def put(self, outcome: Outcome) -> None:
+        """Send in how an attempt ended."""
+        self._messages.put(outcome)
+
+    def wake(self) -> None:
+        """Make the pump look, with nothing to say."""
+        self._messages.put(None)
+
+    def written(self, token: UUID) -> None:
+        """Say that this attempt is settled already."""
+        self._messages.put(token)
+
+    def get(self, timeout: float) -> Mail:
+        """Wait up to ``timeout`` seconds for a message, then take everything there is."""
+        mail = Mail()
+        try:
+            message = self._messages.get(timeout=timeout) if timeout > 0 else None
+            while True:
+                if isinstance(message, Outcome):
+                    mail.outcomes.append(message)
+                elif message is not None:
+                    mail.written.append(message)
+                message = self._messages.get_nowait()
+        except queue.Empty:
+            return mail

@@ -1,0 +1,81 @@
+"""Renew every lease that this process holds, and tell its handlers what the rows say.
+
+One statement for all of them, every third of a lease: two renewals may fail before one runs out.
+It looks again each second while a handler has progress to write or somebody asked for a stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+from queueapp.jobs import transitions
+from queueapp.jobs.transitions import Outcome, Progress, Renewal
+from queueapp.worker import story
+from queueapp.worker.attempts import Attempt, Attempts
+from queueapp.worker.line import Line
+from queueapp.worker.outcomes import timed_out
+from queueapp.worker.terms import Terms
+
+PROGRESS_EVERY_S = 1.0
+
+
+class LeaseKeeper:
+    """One tick at a time, from a thread and a connection of its own."""
+
+    def __init__(
+        self, terms: Terms, line: Line, attempts: Attempts, send: Callable[[Outcome], None]
+    ) -> None:
+        self._terms = terms
+        self._line = line
+        self._attempts = attempts
+        self._send = send
+        self._renew_at = time.monotonic()
+
+    def hurry(self) -> None:
+        """Renew at the next tick: a row says something that a handler should know."""
+        self._renew_at = 0.0
+
+    def tick(self) -> float:
+        """Write progress, renew if it is time; seconds until the next tick."""
+        attempts = self._attempts.leases()
+        self._write_progress(attempts)
+        if time.monotonic() >= self._renew_at:
+            self._renew(attempts)
+            self._renew_at = time.monotonic() + self._terms.lease / 3
+        return min(PROGRESS_EVERY_S, max(self._renew_at - time.monotonic(), 0.01))
+
+    def _write_progress(self, attempts: list[Attempt]) -> None:
+        taken = [(attempt.claim, attempt.context.take_progress()) for attempt in attempts]
+        reports = [
+            Progress(claim.id, claim.token, progress.percent, progress.note)
+            for claim, progress in taken
+            if progress is not None
+        ]
+        if reports:
+            with self._line.use() as connection:
+                transitions.write_progress(connection, reports)
+            for report in reports:
+                story.progressed(report)
+
+    def _renew(self, attempts: list[Attempt]) -> None:
+        if not attempts:
+            return
+        held = {attempt.claim.token: attempt for attempt in attempts}
+        leases = [attempt.lease for attempt in attempts]
+        with self._line.use() as connection:
+            answers = transitions.renew(connection, leases, self._terms.holder)
+        for token, answer in answers.items():
+            self._heed(held[token], token, answer)
+
+    def _heed(self, attempt: Attempt, token: UUID, answer: Renewal) -> None:
+        story.renewed(attempt, answer)
+        if answer == "cancel":
+            attempt.context.interrupt("cancel")
+        elif answer == "lost" and self._attempts.give_up(token):
+            # Its result is still sent in: the ledger shall say that it was refused.
+            attempt.context.interrupt("lost")
+        elif answer == "timeout" and self._attempts.give_up(token):
+            attempt.context.interrupt("timeout")
+            self._send(timed_out(attempt, self._terms))

@@ -1,0 +1,44 @@
+"""How many claims may wait in this process beyond its free threads.
+
+Prefetching saves round trips while jobs are tiny, and is wrong for all others: a claim that waits
+here could run elsewhere. So the surplus is at most what the slowest of the last runs lets this
+process finish in 50 ms, nothing until 20 runs are measured, nothing while one of them failed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from queueapp.worker.attempts import Attempts
+from queueapp.worker.terms import Terms
+
+MEASURED_RUNS = 20
+WINDOW_S = 0.05
+# A claim that has waited this long is given back.
+PATIENCE_S = 0.25
+
+
+class Prefetch:
+    """The allowance of one worker, from what it has measured."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._most = terms.prefetch
+        self._threads = terms.concurrency
+        self._runs: deque[tuple[str, float, bool]] = deque(maxlen=MEASURED_RUNS)
+
+    def measured(self, kind: str, ran_s: float, *, well: bool) -> None:
+        """Take a finished run into account."""
+        self._runs.append((kind, ran_s, well))
+
+    def allowance(self) -> int:
+        """How many claims beyond the threads are right now."""
+        if self._most == 0 or len(self._runs) < MEASURED_RUNS:
+            return 0
+        if not all(well for _, _, well in self._runs):
+            return 0
+        slowest = max(ran_s for _, ran_s, _ in self._runs)
+        return min(self._most, int(self._threads * WINDOW_S / max(slowest, 1e-6)))
+
+    def in_use(self, attempts: Attempts) -> bool:
+        """Whether claims may be waiting, or at work with a start not written yet."""
+        return self._most > 0 and len(attempts) > 0

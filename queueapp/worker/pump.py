@@ -1,0 +1,204 @@
+"""The only hot loop: settle what has finished and claim for the freed slots, in one round trip.
+
+It blocks for the first message, takes all that wait, and writes them together: batches grow by
+themselves with the load, and a lone job never waits for a timer. Outcomes are kept until they are
+written or known to be lost; a row that somebody has locked never stops the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+
+from queueapp.jobs import transitions
+from queueapp.jobs.claim import Claim
+from queueapp.jobs.status import Reason
+from queueapp.jobs.transitions import Outcome
+from queueapp.worker import story
+from queueapp.worker.attempts import Attempt, Attempts
+from queueapp.worker.inbox import Inbox, Mail
+from queueapp.worker.line import Line
+from queueapp.worker.outcomes import handed_back, unstorable
+from queueapp.worker.prefetch import PATIENCE_S, Prefetch
+from queueapp.worker.terms import Terms
+
+log = logging.getLogger("queueapp.worker")
+
+# A row that somebody has locked is tried again this soon when nothing else happens.
+BUSY_RETRY_S = 0.2
+# Housekeeping wakes the pump for what is due; this is the net below it.
+FALLBACK_S = 10.0
+# A prefetched claim at work for this long has its start written before its end.
+START_REPORT_S = 0.1
+
+
+class Pump:
+    """One turn after another, from one thread. ``hand_over`` gives an attempt to a handler."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        line: Line,
+        attempts: Attempts,
+        inbox: Inbox,
+        begin: Callable[[Claim], Attempt],
+        hand_over: Callable[[Attempt], None],
+    ) -> None:
+        self.terms = terms
+        self.holder = terms.holder
+        self.paused = False
+        self.claiming = True
+        self.drained = False
+        self._line = line
+        self._attempts = attempts
+        self._inbox = inbox
+        self._begin = begin
+        self._hand_over = hand_over
+        self._unwritten: dict[UUID, Outcome] = {}
+        self._open: set[UUID] = set()
+        self._prefetch = Prefetch(terms)
+        self._due_at = 0.0
+        self._busy = False
+        self._suspect = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether every claim has come to an end that the database knows."""
+        return not self._open
+
+    def expect_due(self, seconds: float | None) -> None:
+        """Housekeeping says when the next job is due; the pump looks then."""
+        self._due_at = time.monotonic() + (FALLBACK_S if seconds is None else max(seconds, 0.0))
+        if seconds is not None and seconds <= 0:
+            self._inbox.wake()
+
+    def turn(self) -> float:
+        """Wait for something to do and do it. Returns 0: the waiting is done here."""
+        self._take(self._inbox.get(self._patience()))
+        self._unstart()
+        with self._line.use() as connection:
+            if self._suspect:
+                self._adopt(connection)
+            self._report_starts(connection)
+            self._exchange(connection)
+        return 0.0
+
+    def _patience(self) -> float:
+        until_due = max(self._due_at - time.monotonic(), 0.0)
+        waits = [FALLBACK_S, until_due if until_due > 0 else FALLBACK_S]
+        if self._unwritten:
+            waits.append(BUSY_RETRY_S if self._busy else 0.0)
+        if self._suspect:
+            waits.append(0.0)
+        if self._prefetch.in_use(self._attempts):
+            waits.append(START_REPORT_S)
+        return min(waits)
+
+    def _take(self, mail: Mail) -> None:
+        self._open.difference_update(mail.written)
+        for outcome in mail.outcomes:
+            # The first word about an attempt counts: what follows comes from a thread given up.
+            if outcome.token in self._open:
+                self._unwritten.setdefault(outcome.token, outcome)
+
+    def _close(self, token: UUID) -> Outcome:
+        self._open.discard(token)
+        return self._unwritten.pop(token)
+
+    def _unstart(self) -> None:
+        """Give back prefetched claims that have waited too long, or all of them at the end."""
+        patience = PATIENCE_S if self.claiming else 0.0
+        reason = Reason.PREFETCH_UNUSED if self.claiming else Reason.SHUTDOWN
+        for attempt in self._attempts.withdraw(patience):
+            self._unwritten[attempt.claim.token] = handed_back(attempt, self.terms, reason)
+
+    def _report_starts(self, connection: Connection) -> None:
+        starts = self._attempts.unreported_starts(START_REPORT_S)
+        if starts:
+            transitions.begin(connection, starts)
+
+    def _adopt(self, connection: Connection) -> None:
+        """After a lost answer: claims that were made for us and that we never heard of."""
+        found = transitions.adopt(connection, self._open, self.terms.holder)
+        if found:
+            log.warning("adopted %d claims whose answer was lost", len(found))
+        self._suspect = False
+        self._start(found)
+
+    def _exchange(self, connection: Connection) -> None:
+        slots, prefetch = self._room()
+        outcomes = list(self._unwritten.values())
+        if not outcomes and slots + prefetch == 0:
+            self._note_drained(slots, 0)
+            return
+        exchange = self._ask(connection, outcomes, slots, prefetch)
+        for token, status in exchange.accepted.items():
+            story.settled(self._close(token), status)
+        if len(exchange.accepted) < len(outcomes):
+            self._explain(connection)
+        else:
+            self._busy = False
+        story.polled(len(outcomes), slots + prefetch, len(exchange.claims))
+        self._start(exchange.claims)
+        self._note_drained(slots, len(exchange.claims))
+
+    def _room(self) -> tuple[int, int]:
+        if not self.claiming or self.paused:
+            return 0, 0
+        free = max(self.terms.concurrency - len(self._attempts), 0)
+        ahead = len(self._attempts) + free - self.terms.concurrency
+        return free, max(self._prefetch.allowance() - ahead, 0)
+
+    def _ask(
+        self, connection: Connection, outcomes: list[Outcome], slots: int, prefetch: int
+    ) -> transitions.Exchange:
+        try:
+            return transitions.exchange(
+                connection, outcomes, self.holder, slots=slots, prefetch=prefetch
+            )
+        except (DataError, IntegrityError):
+            if not outcomes:
+                raise
+            # One of them cannot be stored; the others must not suffer for it.
+            return transitions.Exchange(self._settle_singly(connection, outcomes), [])
+        except DBAPIError:
+            # The statement may have committed and only its answer got lost.
+            self._suspect = True
+            raise
+
+    def _settle_singly(self, connection: Connection, outcomes: list[Outcome]) -> dict[UUID, str]:
+        accepted: dict[UUID, str] = {}
+        for outcome in outcomes:
+            try:
+                accepted |= transitions.settle(connection, [outcome], actor=self.terms.actor)
+            except (DataError, IntegrityError) as error:
+                self._unwritten[outcome.token] = unstorable(outcome, error)
+        return accepted
+
+    def _explain(self, connection: Connection) -> None:
+        left = list(self._unwritten.values())
+        answers = transitions.explain(connection, left, actor=self.terms.actor)
+        for token, answer in answers.items():
+            if answer != "busy":
+                story.refused(self._close(token), answer)
+        self._busy = bool(self._unwritten)
+
+    def _start(self, claims: list[Claim]) -> None:
+        attempts = [self._begin(claim) for claim in claims]
+        self._open.update(claim.token for claim in claims)
+        self._attempts.add(attempts)
+        for attempt in attempts:
+            story.claimed(attempt.claim)
+            self._hand_over(attempt)
+
+    def _note_drained(self, slots: int, claimed: int) -> None:
+        self.drained = claimed == 0 and (slots > 0 or self.paused) and self.settled
+
+    def measured(self, kind: str, ran_s: float, *, well: bool) -> None:
+        """Learn from a finished run how much may be prefetched."""
+        self._prefetch.measured(kind, ran_s, well=well)

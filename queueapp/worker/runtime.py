@@ -1,0 +1,228 @@
+"""One worker process: its threads, its slots, and how it ends.
+
+SIGTERM or SIGINT: no more claims, what has not begun is handed back, running handlers get ``grace``
+seconds while their leases are renewed; then they are asked to stop and what remains is handed back
+unused. A second signal hurries. A loop that dies ends the process non-zero.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from queueapp.extensions import db
+from queueapp.handlers import JobContext, kinds
+from queueapp.jobs.claim import Claim
+from queueapp.jobs.status import Reason
+from queueapp.worker import story
+from queueapp.worker.attempts import Attempt, Attempts
+from queueapp.worker.executor import execute
+from queueapp.worker.housekeeping import Housekeeping
+from queueapp.worker.inbox import Inbox
+from queueapp.worker.lease_keeper import LeaseKeeper
+from queueapp.worker.line import Line
+from queueapp.worker.loop import Loop
+from queueapp.worker.outcomes import handed_back
+from queueapp.worker.pump import Pump
+from queueapp.worker.sweeper import Sweeper
+from queueapp.worker.terms import Terms
+from queueapp.worker.upkeep import Keep, Upkeep
+from queueapp.worker.wakeup import Wakeup
+
+log = logging.getLogger("queueapp.worker")
+
+# pump, lease keeper, housekeeping, and one for the sweeper's and upkeep's transactions
+CONNECTIONS = 4
+# After being asked to stop a handler has this long to raise before its job is handed back.
+LAST_WORDS_S = 1.0
+FLUSH_S = 5.0
+
+
+class Worker:
+    """Everything one process runs. Build it, ``run`` it, read its exit status."""
+
+    def __init__(self, app: Flask, terms: Terms, engine: Engine, keep: Keep) -> None:
+        self.app = app
+        self.terms = terms
+        self.attempts = Attempts()
+        self.inbox = Inbox()
+        self.pump = Pump(
+            terms, Line(engine), self.attempts, self.inbox, self._attempt, self._hand_over
+        )
+        self.keeper = LeaseKeeper(terms, Line(engine), self.attempts, self.inbox.put)
+        side = Line(engine)
+        self.upkeep = Upkeep(terms, side, keep, self._kinds)
+        self.housekeeping = Housekeeping(
+            terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
+        )
+        self._todo: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
+        self._changed = threading.Event()
+        self._signals = 0
+        self._dead: str | None = None
+        self._loops = self._make_loops()
+
+    def _make_loops(self) -> list[Loop]:
+        ticks = {"housekeeping": self.housekeeping.tick}
+        if self.terms.concurrency > 0:
+            ticks |= {"pump": self._pump_turn, "lease keeper": self.keeper.tick}
+        return [Loop(name, tick, self._gave_up) for name, tick in ticks.items()]
+
+    def listen(self, wakeup: Wakeup) -> None:
+        """Hear of new jobs at once; without it they wait for the poll."""
+        self._loops.append(Loop("wakeup", wakeup.tick, self._gave_up))
+
+    # What threads call
+
+    def _pump_turn(self) -> float:
+        wait = self.pump.turn()
+        if self.terms.drain and self.pump.drained:
+            self._changed.set()
+        return wait
+
+    def _attempt(self, claim: Claim) -> Attempt:
+        context = JobContext(
+            id=claim.id,
+            kind=claim.kind,
+            attempt=claim.attempt,
+            max_attempts=claim.max_attempts,
+            open_session=lambda: Session(db.engine),
+        )
+        return Attempt(claim, context, time.monotonic(), start_known=claim.started)
+
+    def _hand_over(self, attempt: Attempt) -> None:
+        self._todo.put(attempt)
+
+    def _handle(self, slot: int) -> None:
+        while (attempt := self._todo.get()) is not None:
+            if self.attempts.begin(attempt):
+                self._run(attempt, slot)
+
+    def _run(self, attempt: Attempt, slot: int) -> None:
+        outcome, written = execute(attempt, self.app, self.terms, slot=slot)
+        self.attempts.end(attempt)
+        self.pump.measured(attempt.claim.kind, outcome.ran_s or 0.0, well=outcome.verb == "succeed")
+        story.ended(attempt, outcome, written=written)
+        if written:
+            self.inbox.written(outcome.token)
+        else:
+            self.inbox.put(outcome)
+        self._changed.set()
+
+    def _kinds(self) -> tuple[str, ...]:
+        return self.terms.only or tuple(handler.kind for handler in kinds())
+
+    def _gave_up(self, name: str) -> None:
+        self._dead = name
+        self._changed.set()
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        self._signals += 1
+        log.info("%s received%s", signal.Signals(number).name, _HURRY[self._signals > 1])
+        self._changed.set()
+
+    # The life of the process
+
+    def stop(self) -> None:
+        """Ask for an end, as a signal does. Twice hurries."""
+        self._signals += 1
+        self._changed.set()
+
+    def run(self) -> int:
+        """Work until told to stop, drained, or a loop has died; the exit status."""
+        with self._heeding_signals():
+            self._start()
+            while not self._finished():
+                self._changed.wait(1.0)
+                self._changed.clear()
+            self._shut_down()
+        log.info("worker %s stopped%s", self.terms.name, f": {self._dead} died" * bool(self._dead))
+        return 1 if self._dead else 0
+
+    def _start(self) -> None:
+        terms = self.terms
+        log.info(
+            "worker %s: %d threads, lease %gs, grace %gs, kinds %s",
+            terms.name, terms.concurrency, terms.lease, terms.grace,
+            ", ".join(self._kinds()) or "none",
+        )  # fmt: skip
+        for slot in range(terms.concurrency):
+            threading.Thread(
+                target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True
+            ).start()
+        for loop in self._loops:
+            loop.start()
+
+    def _finished(self) -> bool:
+        drained = self.terms.drain and self.pump.drained
+        return bool(self._signals or self._dead or drained)
+
+    def _shut_down(self) -> None:
+        self.pump.claiming = False
+        self.inbox.wake()
+        self._wait_idle(self.terms.grace)
+        if len(self.attempts):
+            self.attempts.interrupt("shutdown")
+            self._wait_idle(LAST_WORDS_S, hurry=False)
+        for attempt in self.attempts.leases():
+            if self.attempts.give_up(attempt.claim.token):
+                log.warning("job %d did not stop in time: handed back", attempt.claim.id)
+                self.inbox.put(handed_back(attempt, self.terms, Reason.SHUTDOWN))
+        self._flush()
+        for loop in self._loops:
+            loop.stop()
+        self.inbox.wake()
+        for loop in self._loops:
+            loop.join(LAST_WORDS_S)
+        self._sign_off()
+
+    def _wait_idle(self, seconds: float, *, hurry: bool = True) -> None:
+        deadline = time.monotonic() + seconds
+        while len(self.attempts) and not self._dead:
+            if hurry and self._signals > 1:
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._changed.wait(min(left, 0.5))
+            self._changed.clear()
+
+    def _flush(self) -> None:
+        """Let the pump write what has ended; give up when the database does not take it."""
+        deadline = time.monotonic() + FLUSH_S
+        while not self.pump.settled and time.monotonic() < deadline and not self._dead:
+            self.inbox.wake()
+            self._changed.wait(0.02)
+        if not self.pump.settled:
+            log.warning("some outcomes could not be written: their leases will run out")
+
+    def _sign_off(self) -> None:
+        try:
+            self.upkeep.sign_off(f"{self._dead} died" if self._dead else "stopped")
+        except SQLAlchemyError as error:
+            log.warning("could not sign off: %s", type(error).__name__)
+
+    @contextmanager
+    def _heeding_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {n: signal.signal(n, self._on_signal) for n in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+_HURRY = {False: ": finishing what runs", True: " again: hurrying"}

@@ -1,0 +1,102 @@
+"""What a worker says: at INFO one line a job, at DEBUG every poll, claim, renewal and progress.
+
+Never a payload, a result or an error's text: logs are read by more people than jobs are.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from queueapp.jobs.claim import Claim
+from queueapp.jobs.transitions import Expired, Outcome, Progress, Renewal
+from queueapp.worker.attempts import Attempt
+
+log = logging.getLogger("queueapp.worker")
+
+
+def claimed(claim: Claim) -> None:
+    """A claim reached this process."""
+    log.debug(
+        "claimed job %d %s attempt %d/%d priority %d%s",
+        claim.id, claim.kind, claim.attempt, claim.max_attempts, claim.priority,
+        "" if claim.started else " (prefetched)",
+    )  # fmt: skip
+
+
+def ended(attempt: Attempt, outcome: Outcome, *, written: bool) -> None:
+    """A handler came back: the one line of a job's story."""
+    claim = attempt.claim
+    level = logging.INFO if outcome.verb in ("succeed", "release", "defer") else logging.WARNING
+    log.log(
+        level,
+        "job %d %s %s attempt %d/%d waited %s ran %s%s%s",
+        claim.id, claim.kind, _WORDS[outcome.verb], claim.attempt, claim.max_attempts,
+        _span((claim.claimed_at - _due(claim)).total_seconds()), _span(outcome.ran_s),
+        f" error {outcome.failure.error_class}" if outcome.failure else "",
+        _next(outcome),
+    )  # fmt: skip
+    if written:
+        log.debug("job %d was settled in its handler's transaction", claim.id)
+
+
+_WORDS = {
+    "succeed": "succeeded",
+    "retry": "will be retried",
+    "fail": "failed",
+    "release": "handed back",
+    "defer": "deferred",
+    "cancel": "cancelled",
+}
+
+
+def _due(claim: Claim) -> datetime:
+    return max(claim.available_at, claim.created_at)
+
+
+def _next(outcome: Outcome) -> str:
+    text = f" reason {outcome.reason}" if outcome.reason else ""
+    return text + (f" again in {_span(outcome.delay_s)}" if outcome.delay_s is not None else "")
+
+
+def _span(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.1f}s"
+
+
+def settled(outcome: Outcome, status: str) -> None:
+    """The database has taken an outcome."""
+    log.debug("settled job %d as %s", outcome.id, status)
+
+
+def refused(outcome: Outcome, answer: str) -> None:
+    """The database has not taken an outcome, for good."""
+    if answer == "repeat":
+        log.debug("job %d was settled before (the answer had been lost)", outcome.id)
+        return
+    log.warning("job %d lease lost: the late result (%s) was refused", outcome.id, outcome.verb)
+
+
+def polled(outcomes: int, room: int, claims: int) -> None:
+    """One round trip of the pump."""
+    log.debug("poll: settled up to %d, room for %d, claimed %d", outcomes, room, claims)
+
+
+def renewed(attempt: Attempt, answer: Renewal) -> None:
+    """A lease was renewed, or not."""
+    level = logging.WARNING if answer in ("lost", "timeout") else logging.DEBUG
+    log.log(level, "lease of job %d: %s", attempt.claim.id, answer)
+
+
+def progressed(report: Progress) -> None:
+    """Progress was written; the note is the handler's text and stays out of the log."""
+    log.debug("progress of job %d: %d %%", report.id, report.percent)
+
+
+def expired(lease: Expired) -> None:
+    """The sweeper took a lease from its holder."""
+    why = "ran longer than its time-out" if lease.timed_out else f"was lost by {lease.holder}"
+    log.warning(
+        "job %d %s attempt %d %s: now %s", lease.id, lease.kind, lease.attempt, why, lease.status
+    )

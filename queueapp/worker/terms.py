@@ -1,0 +1,48 @@
+"""On what terms one worker process works: resolved once from settings and options, then fixed."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+
+from queueapp.jobs.backoff import Backoff
+from queueapp.jobs.claim import Holder
+
+
+def _name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{token_hex(3)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Seconds where a name does not say otherwise. ``only`` None: every kind but ``skip``."""
+
+    name: str = field(default_factory=_name)
+    concurrency: int = 10
+    prefetch: int = 0
+    lease: float = 60.0
+    grace: float = 25.0
+    poll: float = 1.5
+    job_timeout: float = 3600.0
+    only: tuple[str, ...] | None = None
+    skip: tuple[str, ...] = ()
+    backoff: Backoff = field(default_factory=Backoff)
+    drain: bool = False
+    listen: bool = True
+    release: str = ""
+
+    @property
+    def actor(self) -> str:
+        """How the ledger names this worker's own moves."""
+        return f"worker:{self.name}"
+
+    @property
+    def holder(self) -> Holder:
+        """What a claim is made with, before the controls are looked at."""
+        return Holder(self.actor, self.lease, self.job_timeout, self.only, self.skip)
+
+    def holder_without(self, held_kinds: tuple[str, ...]) -> Holder:
+        """The same, leaving out kinds on hold that housekeeping has not moved yet."""
+        return replace(self.holder, skip=tuple(sorted({*self.skip, *held_kinds})))

@@ -1,0 +1,145 @@
+"""What housekeeping does now and then: days of the ledger, statistics, retention, its own sign.
+
+Each duty is a plain function of a database and says how soon it wants to be called again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy.exc import OperationalError
+
+from queueapp.jobs import control, minute_stats, partitions, transitions
+from queueapp.jobs.status import Event, Status
+from queueapp.worker.line import Line
+from queueapp.worker.terms import Terms
+
+log = logging.getLogger("queueapp.worker")
+
+SEEN_EVERY_S = 60.0
+DAYS_EVERY_S = 600.0
+DAYS_AGAIN_S = 5.0
+PURGE_EVERY_S = 60.0
+PURGE_BATCHES = 20
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How long what is kept, from the settings."""
+
+    succeeded: timedelta = timedelta(days=7)
+    failed: timedelta = timedelta(days=90)
+    cancelled: timedelta = timedelta(days=30)
+    keyed: timedelta = timedelta(days=7)
+
+
+@dataclass
+class Duty:
+    """One thing to do every so often."""
+
+    name: str
+    do: Callable[[], float]
+    at: float = 0.0
+
+    def if_due(self) -> None:
+        """Do it if its time has come."""
+        if time.monotonic() >= self.at:
+            self.at = time.monotonic() + self.do() * random.uniform(0.85, 1.15)  # noqa: S311
+
+
+class Upkeep:
+    """The duties of one worker."""
+
+    def __init__(
+        self, terms: Terms, line: Line, keep: Keep, kinds: Callable[[], tuple[str, ...]]
+    ) -> None:
+        self._terms = terms
+        self._line = line
+        self._keep = keep
+        self._kinds = kinds
+        self.duties = [
+            Duty("seen", self.sign),
+            Duty("days", self.make_days),
+            Duty("stats", self.write_stats),
+            Duty("purge", self.purge),
+        ]
+
+    def tick(self) -> None:
+        """Do what is due."""
+        for duty in self.duties:
+            duty.if_due()
+
+    def sign(self) -> float:
+        """Say that this worker is there."""
+        self._record(Event.WORKER_SEEN)
+        return SEEN_EVERY_S
+
+    def sign_off(self, reason: str) -> None:
+        """Say that this worker has ended, and why."""
+        self._record(Event.WORKER_STOPPED, reason)
+
+    def _record(self, event: Event, reason: str | None = None) -> None:
+        terms = self._terms
+        data = {
+            "host": terms.name.split(":")[0],
+            "slots": terms.concurrency,
+            "kinds": list(self._kinds()),
+            "release": terms.release,
+            "lease_s": terms.lease,
+        }
+        with self._line.use() as connection:
+            control.record(
+                connection,
+                event,
+                scope=terms.actor,
+                actor=terms.actor,
+                reason=reason,
+                data=data,
+            )
+
+    def make_days(self) -> float:
+        """Make the partitions of the days ahead; soon again when somebody is in the way."""
+        with self._line.use() as connection:
+            days = partitions.missing(connection)
+        for day in days:
+            try:
+                with self._line.transaction() as connection:
+                    partitions.make(connection, day)
+            except OperationalError as error:
+                log.debug(
+                    "the ledger's day %s waits for a lock: %s", day, type(error.orig).__name__
+                )
+                return DAYS_AGAIN_S
+        return DAYS_EVERY_S
+
+    def write_stats(self) -> float:
+        """Write the minute's statistics, if no other worker has."""
+        with self._line.transaction() as connection:
+            read = minute_stats.write(connection, actor=f"housekeeping:{self._terms.name}")
+        return 1.0 if read >= minute_stats.EVENTS_A_LINE else float(minute_stats.EVERY_S)
+
+    def purge(self) -> float:
+        """Remove what retention no longer keeps, a bounded number of batches at a time."""
+        ages = {
+            Status.SUCCEEDED: self._keep.succeeded,
+            Status.FAILED: self._keep.failed,
+            Status.CANCELLED: self._keep.cancelled,
+        }
+        for status, age in ages.items():
+            for _ in range(PURGE_BATCHES):
+                with self._line.use() as connection:
+                    gone = transitions.purge_old(
+                        connection,
+                        status,
+                        age=age,
+                        keyed_age=self._keep.keyed,
+                        actor=f"housekeeping:{self._terms.name}",
+                    )
+                if not gone:
+                    break
+        return PURGE_EVERY_S

@@ -1,0 +1,52 @@
+"""LISTEN: hear at once that a commit made jobs due. Always drained, never relied on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from queueapp.jobs.database import CHANNEL
+
+WAIT_S = 1.0
+
+
+class Wakeup:
+    """Listens on a connection of its own; ``wake`` is called once for all that has come."""
+
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Any]], wake: Callable[[], None]
+    ) -> None:
+        self._connect = connect
+        self._wake = wake
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def tick(self) -> float:
+        """Wait for a notification up to a second; seconds until the next tick."""
+        try:
+            self._listen()
+        except psycopg.Error:
+            self.close()
+            raise
+        return 0.0
+
+    def _listen(self) -> None:
+        if self._connection is None:
+            self._connection = self._connect()
+            self._connection.execute(f"LISTEN {CHANNEL}")
+            # What was committed before LISTEN took effect has made no sound.
+            self._wake()
+        heard = False
+        for _ in self._connection.notifies(timeout=WAIT_S, stop_after=1):
+            heard = True
+        if heard:
+            self._wake()
+
+    def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()

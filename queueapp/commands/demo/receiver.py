@@ -1,0 +1,51 @@
+"""A small receiver of webhooks, as moody as real ones: now and then it fails, or takes its time."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# Of a hundred calls: 70 are well, 14 meet a fault, 7 a limit, 7 are slow, 2 are not wanted at all.
+_MOODS = {"well": 70, "fault": 14, "limit": 7, "slow": 7, "gone": 2}
+_STATUS = {"well": 200, "fault": 503, "limit": 429, "slow": 200, "gone": 410}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = 10
+
+    def do_POST(self) -> None:
+        """Read the delivery and answer it by mood."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        [mood] = random.choices(list(_MOODS), list(_MOODS.values()))  # noqa: S311
+        if mood == "slow":
+            time.sleep(1.5)
+        self._answer(_STATUS[mood], f"{mood}\n".encode())
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        if status in (429, 503):
+            self.send_header("Retry-After", "2")
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing: the console shows each delivery."""
+
+
+class Receiver:
+    """The receiver on a free port of 127.0.0.1, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.daemon_threads = True
+        self.host = f"127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,189 @@
+"""``flask jobs``: enqueue, look at, cancel and retry jobs from a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from flask import Flask
+from flask.cli import AppGroup
+
+from queueapp import handlers
+from queueapp.api.describe import event, json_text, listed_job, whole_job
+from queueapp.commands import layout
+from queueapp.commands.parameters import Duration, Instant, JobId, Payload, Text, actor
+from queueapp.errors import QueueError, UnknownKind
+from queueapp.extensions import db
+from queueapp.jobs import queries, transitions
+from queueapp.jobs.queries import JobFilter
+from queueapp.jobs.status import Status
+from queueapp.jobs.transitions import Moved
+
+_EVENTS_SHOWN = 200
+
+group = AppGroup("jobs", help="Enqueue, list, show, cancel and retry jobs.")
+
+
+def init_app(app: Flask) -> None:
+    """Register the group with ``app``."""
+    app.cli.add_command(group)
+
+
+@group.command()
+@click.argument("kind", type=Text())
+@click.argument("payload", type=Payload(), required=False)
+@click.option("--priority", type=int, help="Higher runs first; 0 unless given.")
+@click.option("--delay", type=Duration(), help="Run no earlier than this from now: 90, 5m, 1h.")
+@click.option("--at", "available_at", type=Instant(), help="Run no earlier than this moment.")
+@click.option("--max-attempts", type=int, help="How often the job may be tried.")
+@click.option("--timeout", type=Duration(), help="Longest run of one attempt; 0 for no limit.")
+@click.option(
+    "--key", type=Text(), help="Idempotency key: the same request with it creates no second job."
+)
+def enqueue(kind: str, payload: Any, timeout: float | None, **options: Any) -> None:
+    """Create a job of KIND and print its id.
+
+    PAYLOAD is a JSON object, @file, or - for standard input.
+
+    \b
+    Examples:
+      flask jobs enqueue demo.echo '{"message": "hello"}'
+      flask jobs enqueue demo.sleep '{"seconds": 30}' --priority 10 --key nightly
+      flask jobs enqueue demo.echo @payload.json --at 2030-01-31T08:00:00Z
+    """
+    sent = {name: value for name, value in options.items() if value is not None}
+    if timeout is not None:
+        sent["timeout"] = _whole_seconds(timeout)
+    session, me = db.session(), actor()
+    try:
+        made = handlers.enqueue(session, kind, payload, **sent, producer=me, actor=me, via="cli")
+    except UnknownKind as error:
+        known = ", ".join(one.kind for one in handlers.kinds())
+        raise click.ClickException(f"{error.message}; kinds here: {known}") from None
+    session.commit()
+    known_already = "" if made.outcome == "new" else " was there already: same key, same request"
+    click.echo(f"job {made.id}{known_already or ' enqueued'}")
+
+
+@group.command(name="list")
+@click.option("--status", "statuses", multiple=True, help="One or more, repeated or with commas.")
+@click.option("--kind", type=Text(), help="Only jobs of this kind.")
+@click.option("--producer", type=Text(), help="Only jobs of this producer.")
+@click.option("--priority", type=int, help="Only jobs of this priority.")
+@click.option(
+    "--fingerprint", type=Text(), help="Only failures alike: see error_fingerprint in show."
+)
+@click.option("--key", "idempotency_key", type=Text(), help="Only jobs with this idempotency key.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--before", type=JobId(), help="Go on below this id.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def list_(
+    statuses: Sequence[str], limit: int, before: int | None, as_json: bool, **columns: Any
+) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+      flask jobs list --status failed --kind http.request
+      flask jobs list --status queued,running --limit 10
+      flask jobs list --json | jq -r 'select(.attempts > 1) | .id'
+    """
+    where = JobFilter(status=_statuses(statuses), **columns)
+    page = queries.list_jobs(db.session(), where, before=before, limit=limit)
+    if as_json:
+        lines = [json_text(listed_job(job)) for job in page.rows]
+    else:
+        lines = list(layout.table(page.rows)) if page.rows else ["no jobs"]
+    click.echo("\n".join(lines), nl=bool(lines))
+    if page.older is not None:
+        searched = f" (looked at the newest {queries.SCAN_LIMIT} only)" if page.cut else ""
+        click.echo(f"more{searched}: --before {page.older}", err=True)
+
+
+@group.command()
+@click.argument("job_id", type=JobId())
+@click.option("--traceback", is_flag=True, help="Add the traceback of the last failure.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, its events inside.")
+def show(job_id: int, traceback: bool, as_json: bool) -> None:
+    """Show a job whole, and what has happened to it.
+
+    \b
+    Examples:
+      flask jobs show 42
+      flask jobs show 42 --traceback
+      flask jobs show 42 --json | jq .payload
+    """
+    session = db.session()
+    job = queries.get_job(session, job_id)
+    if as_json:
+        lines = queries.events_of(session, job_id, limit=10_000)
+        click.echo(json_text({**whole_job(job), "events": [event(line) for line in lines]}))
+        return
+    events = queries.latest_events_of(session, job_id, limit=_EVENTS_SHOWN)
+    left_out = "" if len(events) < _EVENTS_SHOWN else f" (the newest {_EVENTS_SHOWN})"
+    click.echo("\n".join([*layout.whole(job), "", f"events{left_out}"]))
+    click.echo("\n".join(f"  {line}" for line in layout.time_line(events)))
+    if traceback:
+        failure = queries.last_failure(session, job_id)
+        click.echo("\n" + layout.one_line(failure.traceback if failure else "no failure yet"))
+
+
+@group.command()
+@click.argument("job_ids", type=JobId(), nargs=-1, required=True)
+@click.option("--reason", type=Text(), help="Why; the ledger keeps it.")
+def cancel(job_ids: Sequence[int], reason: str | None) -> None:
+    """Cancel waiting jobs; ask the handlers of running ones to stop.
+
+    \b
+    Examples:
+      flask jobs cancel 42
+      flask jobs cancel 42 43 44 --reason "sent by mistake"
+    """
+    _each(transitions.cancel, job_ids, reason)
+
+
+@group.command()
+@click.argument("job_ids", type=JobId(), nargs=-1, required=True)
+@click.option("--reason", type=Text(), help="Why; the ledger keeps it.")
+def retry(job_ids: Sequence[int], reason: str | None) -> None:
+    """Let failed or cancelled jobs run again, with all their attempts.
+
+    \b
+    Examples:
+      flask jobs retry 42 --reason "the provider is back"
+      flask jobs list --status failed --json | jq .id | xargs flask jobs retry
+    """
+    _each(transitions.requeue, job_ids, reason)
+
+
+def _each(verb: Callable[..., list[Moved]], job_ids: Sequence[int], reason: str | None) -> None:
+    """Move the jobs one by one: a refusal is told and does not stop the others."""
+    session, refused = db.session(), 0
+    for job_id in job_ids:
+        try:
+            moved = transitions.one(verb, session, job_id, actor=actor(), reason=reason, via="cli")
+        except QueueError as error:
+            session.rollback()
+            click.echo(f"Error: {error.message}", err=True)
+            refused += 1
+        else:
+            session.commit()
+            click.echo(f"job {job_id} {moved.event}: {moved.from_status} → {moved.to_status}")
+    if refused:
+        raise click.exceptions.Exit(1)
+
+
+def _statuses(given: Sequence[str]) -> tuple[Status, ...]:
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in set(Status):
+            known = ", ".join(Status)
+            raise click.BadParameter(f"{name!r} is no status: {known}", param_hint="--status")
+    return tuple(Status(name) for name in names)
+
+
+def _whole_seconds(seconds: float) -> int:
+    if not seconds.is_integer():
+        raise click.BadParameter("give whole seconds", param_hint="--timeout")
+    return int(seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, urlsplit
@@ -71,10 +72,10 @@ def parse(url: str) -> Target:
 
 def host_name(text: str) -> str:
     """Bring a host to the one form that is compared. Raises ValueError for none."""
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        pass
+    # An address with a zone (fe80::1%eth0) means another host on every machine.
+    if "%" not in text:
+        with suppress(ValueError):
+            return str(ipaddress.IPv6Address(text))
     try:
         name = text.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -18,7 +19,12 @@ MOST_PROBLEMS = 20
 # Every value takes two bytes at least ("1,"), so more values cannot fit. Counting them also ends
 # the walk through a Python structure that holds itself twice.
 _MOST_VALUES = LONGEST_PAYLOAD // 2 + 1
+# A lone surrogate is half of a character: no UTF-8 can write it.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TOO_LONG = f"larger than {LONGEST_PAYLOAD // 1024} KiB as compact JSON"
+
+# One encoder for all: json.dumps would build one per call.
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _TooMany(Exception):
@@ -34,23 +40,17 @@ def payload_problems(payload: Any) -> list[Problem]:
         found = [problem(place, detail) for place, detail in islice(walk, MOST_PROBLEMS)]
     except _TooMany:
         return [problem(("payload",), _TOO_LONG)]
-    if not found and len(_compact(payload)) > LONGEST_PAYLOAD:
+    if not found and len(_compact(payload).encode()) > LONGEST_PAYLOAD:
         return [problem(("payload",), _TOO_LONG)]
     return found
 
 
 def text_problem(text: str) -> str | None:
     """Say what PostgreSQL could not store in ``text``; None for nothing."""
-    if "\x00" in text:
-        return "contains a NUL character"
-    # A lone surrogate is half of a character: no UTF-8 can write it.
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        return "contains a lone surrogate"
-    return None
-
-
-def _compact(payload: Any) -> bytes:
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+    found = _UNSTORABLE.search(text)
+    if found is None:
+        return None
+    return "contains a NUL character" if found[0] == "\x00" else "contains a lone surrogate"
 
 
 class _Walk:

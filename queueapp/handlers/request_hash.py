@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
 
 def request_hash(sent: Mapping[str, Any]) -> str:
     """Hash the fields of one request that were sent. They must have been checked."""
@@ -29,8 +31,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _digest(value: Any) -> str:
-    text = json.dumps(_by_value(value), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return hashlib.sha256(_canonical(_by_value(value)).encode()).hexdigest()[:8]
 
 
 def _by_value(value: Any) -> Any:

@@ -23,6 +23,8 @@ from queueapp.handlers.context import JobContext
 
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+
 
 @dataclass(frozen=True)
 class PayloadType:
@@ -42,7 +44,7 @@ class PayloadType:
         """Turn ``payload`` into keyword arguments. Raises InvalidJob that names every bad field."""
         try:
             # As JSON and strict: "5" is no number, but a string can be a date, a list a tuple.
-            text = json.dumps(payload, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            text = _as_json(payload).encode("utf-8", "surrogatepass")
             checked = self.adapter.validate_json(text, strict=True, extra=self.extra)
         except ValidationError as error:
             errors = problems.of_validation(error, payload)

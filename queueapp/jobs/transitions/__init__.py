@@ -16,6 +16,7 @@ from queueapp.jobs.transitions.holding import (
 )
 from queueapp.jobs.transitions.people import (
     Moved,
+    PersonVerb,
     cancel,
     hold,
     one,
@@ -46,6 +47,7 @@ __all__ = [
     "Moved",
     "NewJob",
     "Outcome",
+    "PersonVerb",
     "Progress",
     "Renewal",
     "adopt",

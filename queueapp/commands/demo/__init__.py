@@ -117,7 +117,7 @@ def _start(app: Flask, run: _Demo, port: int, workers: int, receiver: str) -> No
     environment = {
         "DATABASE_URL": url,
         "PORT": str(port),
-        "QUEUE_GRACE": "3s",
+        "QUEUE_GRACE": "2s",
         "QUEUE_BACKOFF_BASE": "2s",
         "QUEUE_TOKENS": "",
         "QUEUE_HTTP_ALLOWED_HOSTS": receiver,

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 GAP_S = 0.005
 # A notifier with nothing to say gives its connection back.
-IDLE_S = 30.0
+IDLE_S = 10.0
 
 
 class Notifier:

@@ -57,11 +57,9 @@ class Worker:
         self.terms = terms
         self.attempts = Attempts()
         self.inbox = Inbox()
-        self.pump = Pump(
-            terms, Line(engine), self.attempts, self.inbox, self._attempt, self._hand_over
-        )
-        self.keeper = LeaseKeeper(terms, Line(engine), self.attempts, self.inbox.put)
-        side = Line(engine)
+        hot, beat, side = self._lines = (Line(engine), Line(engine), Line(engine))
+        self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
+        self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox.put)
         self.upkeep = Upkeep(terms, side, keep, self._kinds)
         self.housekeeping = Housekeeping(
             terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
@@ -185,6 +183,12 @@ class Worker:
         for loop in self._loops:
             loop.join(LAST_WORDS_S)
         self._sign_off()
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections of the loops."""
+        for line in self._lines:
+            line.drop()
 
     def _wait_idle(self, seconds: float, *, hurry: bool = True) -> None:
         deadline = time.monotonic() + seconds

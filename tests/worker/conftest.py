@@ -1,0 +1,99 @@
+"""A worker's parts over the test database, each to be ticked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from queueapp.connections import worker_engine
+from queueapp.jobs import transitions
+from queueapp.jobs.backoff import Backoff
+from queueapp.jobs.models import Job
+from queueapp.jobs.transitions import NewJob
+from queueapp.worker import Keep, Terms, Worker
+from tests.worker import kinds
+
+Enqueue = Callable[..., int]
+
+
+@pytest.fixture
+def app(app: Flask) -> Flask:
+    """The application, with the handlers of these tests registered."""
+    assert kinds.RESULTS
+    return app
+
+
+@pytest.fixture
+def engine_for_work(app: Flask) -> Iterator[Engine]:
+    engine = worker_engine(app, app.extensions["queue_settings"], connections=30)
+    yield engine
+    engine.dispose()
+
+
+@dataclass
+class Bench:
+    """A worker whose threads do not run: the test ticks its parts."""
+
+    app: Flask
+    engine: Engine
+    workers: list[Worker] = field(default_factory=list)
+
+    def worker(self, **terms: Any) -> Worker:
+        """Build one."""
+        defaults = {"concurrency": 4, "backoff": Backoff(base_s=60), "poll": 0.2, "grace": 0.5}
+        worker = Worker(self.app, Terms(**{**defaults, **terms}), self.engine, Keep())
+        self.workers.append(worker)
+        return worker
+
+    def run_one(self, worker: Worker) -> None:
+        """Claim, run and settle everything that is due, in this thread."""
+        worker.pump._inbox.wake()
+        worker.pump.turn()
+        while not worker._todo.empty():
+            attempt = worker._todo.get()
+            assert attempt is not None
+            if worker.attempts.begin(attempt):
+                worker._run(attempt, 0)
+        worker.pump._inbox.wake()
+        worker.pump.claiming = False
+        worker.pump.turn()
+        worker.pump.claiming = True
+
+
+@pytest.fixture
+def bench(app: Flask, engine_for_work: Engine) -> Iterator[Bench]:
+    bench = Bench(app, engine_for_work)
+    yield bench
+    for worker in bench.workers:
+        worker.close()
+
+
+@pytest.fixture
+def enqueue(session: Session) -> Enqueue:
+    """Enqueue a job of these tests and commit; its id."""
+
+    def put(kind: str = "demo.echo", payload: Any = None, **fields: Any) -> int:
+        payload = {"message": "hello"} if payload is None and kind == "demo.echo" else payload or {}
+        new = NewJob(kind=kind, payload=payload, **fields)
+        [made] = transitions.enqueue(session, [new], producer="app", actor="app", via="python")
+        session.commit()
+        return made.id
+
+    return put
+
+
+@pytest.fixture
+def job(session: Session) -> Callable[[int], Job]:
+    """Read a job afresh."""
+
+    def read(job_id: int) -> Job:
+        session.rollback()
+        return session.get_one(Job, job_id, populate_existing=True)
+
+    return read

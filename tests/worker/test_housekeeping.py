@@ -1,0 +1,193 @@
+"""What one tick sees and does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import control, partitions
+from queueapp.jobs.models import Job
+from queueapp.jobs.queries import events_of
+from queueapp.worker import Worker
+from tests.worker.conftest import Bench, Enqueue
+from tests.worker.test_pump import Statements, claimed
+
+Read = Callable[[int], Job]
+
+
+def events_named(session: Session, name: str) -> list[Any]:
+    session.rollback()
+    found = session.execute(
+        text("SELECT scope, actor, reason, data FROM job_events WHERE event = :n ORDER BY id"),
+        {"n": name},
+    )
+    return list(found)
+
+
+def settled_in(worker: Worker) -> None:
+    """The first tick does everything that is due at a start."""
+    worker.housekeeping.tick()
+
+
+def test_an_idle_tick_is_one_statement(bench: Bench) -> None:
+    worker = bench.worker()
+    settled_in(worker)
+    worker.housekeeping.tick()
+    statements = Statements(bench.engine)
+
+    worker.housekeeping.tick()
+
+    assert len(statements.sent) == 1
+
+
+def test_an_overdue_lease_is_swept(bench: Bench, enqueue: Enqueue, job: Read) -> None:
+    job_id = enqueue()
+    claimed(bench.worker(lease=0.01))
+    other = bench.worker()
+
+    for _ in range(100):
+        other.housekeeping.tick()
+        if job(job_id).status == "queued":
+            break
+
+    assert (job(job_id).status, job(job_id).error_class) == ("queued", "LeaseLost")
+
+
+def test_a_due_job_wakes_the_pump(bench: Bench, enqueue: Enqueue, job: Read) -> None:
+    worker = bench.worker()
+    enqueue()
+
+    worker.housekeeping.tick()
+
+    assert not worker.inbox._messages.empty()
+
+
+def test_a_pause_stops_the_pump_and_a_resume_starts_it(bench: Bench, session: Session) -> None:
+    worker = bench.worker()
+    settled_in(worker)
+    control.pause(session, actor="user:ana", reason="migration")
+    session.commit()
+
+    worker.housekeeping.tick()
+    assert worker.pump.paused
+    control.resume(session, actor="user:ana")
+    session.commit()
+    worker.housekeeping.tick()
+
+    assert not worker.pump.paused
+
+
+def test_a_held_kind_is_moved_aside_and_brought_back(
+    bench: Bench, enqueue: Enqueue, job: Read, session: Session
+) -> None:
+    held = enqueue("test.stops")
+    other = enqueue()
+    worker = bench.worker()
+    control.hold_kind(session, "test.stops", actor="user:ana", reason="provider down")
+    session.commit()
+
+    worker.housekeeping.tick()
+
+    assert (job(held).status, job(held).held_for) == ("held", "kind")
+    assert job(other).status == "queued"
+    assert worker.pump.holder.skip == ("test.stops",)
+    control.unhold_kind(session, "test.stops", actor="user:ana")
+    session.commit()
+    worker.housekeeping.tick()
+    assert job(held).status == "queued"
+    assert events_of(session, held)[-1].reason == "kind_unheld"
+
+
+def test_a_job_held_by_hand_stays_when_its_kinds_hold_is_lifted(
+    bench: Bench, enqueue: Enqueue, job: Read, session: Session
+) -> None:
+    from queueapp.jobs import transitions
+
+    by_hand = enqueue("test.stops")
+    transitions.hold(session, [by_hand], actor="user:ana", reason="suspect")
+    control.hold_kind(session, "test.stops", actor="user:ana", reason="x")
+    session.commit()
+    worker = bench.worker()
+    worker.housekeeping.tick()
+    control.unhold_kind(session, "test.stops", actor="user:ana")
+    session.commit()
+
+    worker.housekeeping.tick()
+
+    assert (job(by_hand).status, job(by_hand).held_for) == ("held", "job")
+
+
+def test_a_worker_says_that_it_is_there_once_a_minute(bench: Bench, session: Session) -> None:
+    worker = bench.worker(release="v7")
+
+    worker.housekeeping.tick()
+    worker.housekeeping.tick()
+
+    [seen] = events_named(session, "worker_seen")
+    assert seen.scope == f"worker:{worker.terms.name}"
+    assert seen.data["slots"] == 4
+    assert seen.data["release"] == "v7"
+
+
+def test_the_days_of_the_ledger_are_made_ahead(bench: Bench, session: Session) -> None:
+    last = max(partitions.days(session))
+    session.execute(text(f"DROP TABLE job_events_{last:%Y%m%d}"))
+    session.commit()
+
+    bench.worker().housekeeping.tick()
+
+    assert last in partitions.days(session)
+    assert partitions.days_ahead(session) == partitions.DAYS_AHEAD
+    assert isinstance(last, date)
+
+
+def test_minute_stats_count_each_event_once(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    for _ in range(3):
+        enqueue()
+    bench.run_one(worker)
+    age = "UPDATE job_events SET created_at = created_at - interval '2 minutes' WHERE event = :e"
+
+    for _ in range(2):
+        session.execute(text(age), {"e": "minute_stats"})
+        session.commit()
+        worker.upkeep.write_stats()
+
+    first, second, third = events_named(session, "minute_stats")
+    assert first.data["kinds"] == third.data["kinds"] == {}
+    echo = second.data["kinds"]["demo.echo"]
+    assert echo["events"] == {"enqueued": 3, "claimed": 3, "succeeded": 3}
+    assert sum(echo["wait"].values()) == sum(echo["run"].values()) == 3
+
+
+def test_only_one_worker_writes_the_minutes_line(bench: Bench, session: Session) -> None:
+    for _ in range(3):
+        bench.worker().upkeep.write_stats()
+
+    assert len(events_named(session, "minute_stats")) == 1
+
+
+def test_what_ended_long_ago_is_purged_and_stays_in_the_ledger(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    old, young = enqueue(), enqueue()
+    worker = bench.worker()
+    bench.run_one(worker)
+    session.execute(
+        text("UPDATE jobs SET finished_at = finished_at - :age WHERE id = :id"),
+        {"age": timedelta(days=8), "id": old},
+    )
+    session.commit()
+
+    worker.upkeep.purge()
+
+    session.rollback()
+    assert session.scalars(text("SELECT id FROM jobs")).all() == [young]
+    assert events_of(session, old)[-1].event == "purged"

@@ -1,0 +1,108 @@
+"""Renewing, and what handlers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import transitions
+from queueapp.jobs.models import Job
+from tests.worker.conftest import Bench, Enqueue
+from tests.worker.test_pump import claimed
+
+Read = Callable[[int], Job]
+
+
+def test_a_held_lease_moves_forward(bench: Bench, enqueue: Enqueue, job: Read) -> None:
+    job_id = enqueue()
+    worker = bench.worker()
+    claimed(worker)
+    before = job(job_id).lease_expires_at
+
+    worker.keeper.hurry()
+    worker.keeper.tick()
+
+    after = job(job_id).lease_expires_at
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+
+def test_a_cancel_request_reaches_the_handler(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    job_id = enqueue("test.stops")
+    worker = bench.worker()
+    [attempt] = claimed(worker)
+    transitions.one(transitions.cancel, session, job_id, actor="user:ana")
+    session.commit()
+
+    worker.housekeeping.tick()
+    worker.keeper.tick()
+
+    assert attempt.context.stop_reason == "cancel"
+
+
+def test_a_cancelled_handler_that_stops_ends_as_cancelled(
+    bench: Bench, enqueue: Enqueue, job: Read, session: Session
+) -> None:
+    job_id = enqueue("test.stops")
+    worker = bench.worker()
+    [attempt] = claimed(worker)
+    transitions.one(transitions.cancel, session, job_id, actor="user:ana")
+    session.commit()
+    worker.keeper.hurry()
+    worker.keeper.tick()
+
+    worker._run(attempt, 0)
+    worker.pump.turn()
+
+    assert job(job_id).status == "cancelled"
+
+
+def test_a_lost_lease_reaches_the_handler_and_is_not_renewed_again(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    enqueue("test.stops")
+    worker = bench.worker()
+    [attempt] = claimed(worker)
+    session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
+    session.commit()
+
+    worker.keeper.hurry()
+    worker.keeper.tick()
+
+    assert attempt.context.stop_reason == "lost"
+    assert worker.attempts.leases() == []
+    assert len(worker.attempts) == 1
+
+
+def test_progress_is_written_with_the_next_tick(bench: Bench, enqueue: Enqueue, job: Read) -> None:
+    job_id = enqueue("test.reports")
+    worker = bench.worker()
+    [attempt] = claimed(worker)
+    attempt.context.interrupt("shutdown")
+    worker._run(attempt, 0)
+    worker.attempts.add([attempt])
+
+    worker.keeper.tick()
+
+    assert (job(job_id).progress, job(job_id).progress_note) == (40, "half-way, nearly")
+
+
+def test_a_lease_ends_with_the_time_out_of_its_attempt(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    enqueue(timeout_s=5)
+    worker = bench.worker(lease=60)
+    claimed(worker)
+
+    worker.keeper.hurry()
+    worker.keeper.tick()
+
+    left = session.scalar(
+        text("SELECT extract(epoch FROM lease_expires_at - started_at) FROM jobs")
+    )
+    assert abs(float(left or 0) - 5) < 0.01

@@ -1,0 +1,56 @@
+"""Loops back off, come back, and never die in silence."""
+
+from __future__ import annotations
+
+import threading
+
+from sqlalchemy.exc import OperationalError
+
+from queueapp.worker.loop import MOST_FAULTS, Loop
+
+
+def test_a_loop_that_only_fails_says_that_it_gave_up() -> None:
+    died: list[str] = []
+
+    def tick() -> float:
+        raise MemoryError
+
+    loop = Loop("odd", tick, died.append)
+    loop._wanted.wait = lambda _timeout=None: True  # type: ignore[assignment,method-assign]
+    loop.start()
+    loop.join(10)
+
+    assert died == ["odd"]
+
+
+def test_one_fault_does_not_end_a_loop() -> None:
+    ticks: list[int] = []
+    done = threading.Event()
+
+    def tick() -> float:
+        ticks.append(1)
+        if len(ticks) == 1:
+            raise MemoryError
+        done.set()
+        return 60
+
+    loop = Loop("odd", tick, lambda _name: None)
+    loop.start()
+
+    assert done.wait(10)
+    loop.stop()
+    loop.join(10)
+
+
+def test_an_outage_is_waited_out_with_growing_pauses() -> None:
+    waits: list[float] = []
+    gave_up: list[str] = []
+    error = OperationalError("SELECT", {}, ConnectionRefusedError())
+    loop = Loop("odd", lambda: 0.0, gave_up.append)
+
+    for _ in range(MOST_FAULTS * 3):
+        waits.append(loop._back_off(error))
+
+    assert waits[0] <= 0.2
+    assert 7 <= waits[-1] <= 15
+    assert gave_up == []

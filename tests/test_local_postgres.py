@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 
 from queueapp.local_postgres import LocalPostgresUnavailable, binaries, identity, postmaster, start
+from queueapp.local_postgres.cluster import place_of
 
 COMMAND = """
 import sys
@@ -33,10 +35,15 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become 
 def home(tmp_path: Path) -> Iterator[Path]:
     home = tmp_path / "instance"
     yield home
-    place = home / "elsewhere"
-    for data in (home / "data", Path(place.read_text()) / "data" if place.exists() else home):
-        if server := postmaster.find(data):
-            server.stop()
+    if server := postmaster.find(data_of(home)):
+        server.stop()
+    if (place := place_of(home)) != home:
+        shutil.rmtree(place)
+
+
+def data_of(home: Path) -> Path:
+    """The data of ``home``: elsewhere, when root runs the tests without user namespaces."""
+    return place_of(home) / "data"
 
 
 @contextmanager
@@ -59,7 +66,7 @@ def connect(url: str) -> psycopg.Connection:
 
 
 def server_of(home: Path) -> postmaster.Postmaster:
-    server = postmaster.find(home / "data")
+    server = postmaster.find(data_of(home))
     assert server, f"no server runs in {home}"
     return server
 
@@ -80,10 +87,10 @@ def test_start_makes_a_database_named_queue_that_only_its_owner_can_use(home: Pa
 
         assert (info.dbname, info.host, listens) == ("queue", "127.0.0.1", ("127.0.0.1",))
         assert encrypted == ("scram-sha-256",)
-        assert mode_of(home) == 0o700
+        assert not mode_of(home) & 0o066
         assert mode_of(home / "password") == 0o600
         assert postgres.version in postgres.where
-        assert str(home / "data") in postgres.where
+        assert str(data_of(home)) in postgres.where
         with pytest.raises(psycopg.OperationalError, match="password"):
             connect(postgres.url.replace((home / "password").read_text(), "guess"))
 
@@ -95,9 +102,9 @@ def test_the_last_to_leave_stops_the_server(home: Path) -> None:
     assert first.url == second.url
     first.close()
     first.close()
-    assert postmaster.find(home / "data")
+    assert postmaster.find(data_of(home))
     second.close()
-    assert not postmaster.find(home / "data")
+    assert not postmaster.find(data_of(home))
 
 
 def test_data_and_port_are_kept_from_one_start_to_the_next(home: Path) -> None:
@@ -123,7 +130,7 @@ def test_commands_started_at_once_share_one_server(home: Path) -> None:
             server_of(home)
             command.communicate(timeout=30)
 
-    assert not postmaster.find(home / "data")
+    assert not postmaster.find(data_of(home))
 
 
 def test_a_server_left_by_a_killed_command_is_used_again_and_then_stopped(home: Path) -> None:
@@ -136,7 +143,7 @@ def test_a_server_left_by_a_killed_command_is_used_again_and_then_stopped(home: 
     with start(home, durable=False) as postgres:
         assert postgres.url == url
         assert server_of(home) == left
-    assert not postmaster.find(home / "data")
+    assert not postmaster.find(data_of(home))
 
 
 def test_a_killed_server_is_recovered_under_the_same_address(home: Path) -> None:
@@ -153,17 +160,17 @@ def test_a_killed_server_is_recovered_under_the_same_address(home: Path) -> None
 
 def test_a_pid_file_naming_another_process_does_not_stop_the_start(home: Path) -> None:
     start(home, durable=False).close()
-    stale = [str(os.getpid()), str(home / "data"), "1700000000", "1", "", "127.0.0.1", "", ""]
-    (home / "data" / "postmaster.pid").write_text("\n".join(stale))
+    stale = [str(os.getpid()), str(data_of(home)), "1700000000", "1", "", "127.0.0.1", "", ""]
+    (data_of(home) / "postmaster.pid").write_text("\n".join(stale))
 
     with start(home, durable=False) as postgres, connect(postgres.url):
         assert server_of(home).pid != os.getpid()
 
 
 def test_a_half_made_cluster_is_made_anew(home: Path) -> None:
-    half = home / "data.new"
-    half.mkdir(parents=True)
-    (half / "PG_VERSION").write_text("18\n")
+    start(home, durable=False).close()
+    half = data_of(home).rename(place_of(home) / "data.new")
+    (half / "global" / "pg_control").unlink()
 
     with start(home, durable=False) as postgres, connect(postgres.url):
         assert not half.exists()
@@ -181,7 +188,7 @@ def test_a_child_forked_from_the_holder_keeps_the_server(home: Path) -> None:
         server_of(home)
         assert parent.stdin
         parent.stdin.close()
-        assert postmaster.until(lambda: postmaster.find(home / "data") is None, 30)
+        assert postmaster.until(lambda: postmaster.find(data_of(home)) is None, 30)
 
 
 def test_the_callers_postgres_settings_do_not_reach_the_server(
@@ -214,7 +221,7 @@ def test_data_is_served_by_binaries_of_the_version_that_made_it(
 
 def test_data_of_a_version_that_is_not_here_is_refused_with_the_ways_out(home: Path) -> None:
     start(home, durable=False).close()
-    (home / "data" / "PG_VERSION").write_text("99\n")
+    (data_of(home) / "PG_VERSION").write_text("99\n")
 
     with pytest.raises(LocalPostgresUnavailable, match=r"No PostgreSQL 99 .*\n.*DATABASE_URL"):
         start(home, durable=False)
@@ -254,7 +261,8 @@ def test_root_without_namespaces_runs_it_as_somebody_else_outside_a_closed_home(
     monkeypatch.setattr(identity, "_namespaces_allowed", lambda: False)
 
     with start(home, durable=False) as postgres, connect(postgres.url):
-        place = Path((home / "elsewhere").read_text())
+        place = place_of(home)
+        assert place != home
         assert str(place) in postgres.where
         assert str(closed_binaries) not in postgres.where
         assert (place / "data").stat().st_uid != 0
@@ -277,11 +285,18 @@ def test_root_serves_the_data_of_an_ordinary_user_as_that_user(
     with monkeypatch.context() as patch:
         patch.setattr(identity, "_namespaces_allowed", lambda: False)
         start(home, durable=False).close()
-        place = Path((home / "elsewhere").read_text())
-        owner = (place / "data").stat().st_uid
+        owner = data_of(home).stat().st_uid
 
-    with start(home, durable=False) as postgres:
-        server = postmaster.find(place / "data")
-        assert server
-        assert Path(f"/proc/{server.pid}").stat().st_uid == owner
-    postgres.remove()
+    with start(home, durable=False):
+        assert Path(f"/proc/{server_of(home).pid}").stat().st_uid == owner != 0
+
+
+@as_root
+def test_data_of_root_is_not_started_as_somebody_else(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "data").mkdir(parents=True)
+    monkeypatch.setattr(identity, "_namespaces_allowed", lambda: False)
+
+    with pytest.raises(LocalPostgresUnavailable, match="remove it to begin anew"):
+        start(home, durable=False)

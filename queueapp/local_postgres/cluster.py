@@ -176,21 +176,32 @@ class Cluster:
         return self.log.read_text(errors="replace")[-1500:]
 
 
-def open_cluster(home: Path, *, durable: bool) -> Cluster:
-    """Find or prepare the places of the cluster in ``home``. Call it under the start lock."""
+def place_of(home: Path) -> Path:
+    """Return the folder that holds the data of ``home``: itself, or the one it points to."""
     pointer = home / "elsewhere"
     place = Path(pointer.read_text()) if pointer.exists() else home
-    if not place.is_dir():
-        pointer.unlink()
-        place = home
+    return place if place.is_dir() else home
+
+
+def open_cluster(home: Path, *, durable: bool) -> Cluster:
+    """Find or prepare the place of the cluster of ``home``. Call it under the start lock."""
+    place = place_of(home)
     identity = choose_identity(place / "data")
-    if identity.owner:
-        place.chmod(0o711)
-        if not identity.can_enter(place):
-            place = Path(tempfile.mkdtemp(prefix="queueapp-", dir=_open_folder()))
-            place.chmod(0o711)
-            pointer.write_text(str(place))
+    if identity.owner and place == home:
+        place = _reachable(home, identity)
     return Cluster(home, place, identity, durable)
+
+
+def _reachable(home: Path, identity: Identity) -> Path:
+    """Return ``home`` if ``identity`` gets there, else a new folder that ``home`` points to."""
+    home.chmod(0o711)
+    if identity.can_enter(home):
+        return home
+    home.chmod(0o700)
+    place = Path(tempfile.mkdtemp(prefix="queueapp-", dir=_lasting_folder()))
+    place.chmod(0o711)
+    (home / "elsewhere").write_text(str(place))
+    return place
 
 
 def remove_cluster(cluster: Cluster) -> None:
@@ -207,8 +218,8 @@ def create_database(cluster: Cluster, server: postmaster.Postmaster) -> str:
         return str(connection.info.parameter_status("server_version")).split()[0]
 
 
-def _open_folder() -> str:
-    """A folder that lasts and that every user can reach."""
+def _lasting_folder() -> str:
+    """A folder that every user can reach, and that outlives a restart where there is one."""
     lasting = Path("/var/lib")
     return str(lasting) if lasting.is_dir() else tempfile.gettempdir()
 

@@ -76,6 +76,9 @@ def choose_identity(data: Path) -> Identity:
         return _user(f"uid {owner.st_uid}", owner.st_uid, owner.st_gid)
     if _namespaces_allowed():
         return Identity("you", {"preexec_fn": _enter_namespace})
+    if data.exists():
+        refused = "belongs to root and needs user namespaces, which are refused here"
+        raise LocalPostgresUnavailable(f"{data} {refused}; remove it to begin anew.")
     for name in _UNPRIVILEGED:
         try:
             entry = pwd.getpwnam(name)

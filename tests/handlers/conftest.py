@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from queueapp import handlers
-from queueapp.handlers import JobContext, Policy, policy, registry
+from queueapp.handlers import JobContext, Policy, configure, policy, registry
 from tests.handlers.receiver import Receiver
 
 
@@ -41,3 +41,9 @@ def receiver() -> Iterator[Receiver]:
     """A server on 127.0.0.1 that http.request may reach."""
     with Receiver() as receiver:
         yield receiver
+
+
+@pytest.fixture
+def local_hosts() -> None:
+    """Let http.request reach the servers of the tests."""
+    configure(Policy(http_allowed_hosts=("127.0.0.1", "localhost"), http_allow_private=True))

@@ -19,7 +19,6 @@ from queueapp.jobs.transitions.people import (
     PersonVerb,
     cancel,
     hold,
-    one,
     release,
     requeue,
     reschedule,
@@ -35,6 +34,7 @@ from queueapp.jobs.transitions.settle import (
     explain,
     settle,
 )
+from queueapp.jobs.transitions.single import one
 from queueapp.jobs.transitions.sweeper import Expired, expire
 
 __all__ = [

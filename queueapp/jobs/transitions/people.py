@@ -1,8 +1,8 @@
 """The verbs of people and producers: cancel, requeue, hold, unhold, reschedule, release.
 
 Each is one statement over any number of ids: it locks the rows it may move in id order (rows that
-somebody else has locked are left out), moves them, and writes their ledger lines. ``one`` is the
-same for a single job, with the wait and the clear refusal that a person expects.
+somebody else has locked are left out), moves them, and writes their ledger lines. ``single`` is the
+same for one job, with the wait and the clear refusal that a person expects.
 """
 
 from __future__ import annotations
@@ -13,15 +13,9 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy.exc import DBAPIError
-
-from queueapp.errors import IllegalMove, JobBusy, JobNotFound
-from queueapp.jobs.database import Database, connection_of, run, wake_on_commit
+from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
 from queueapp.jobs.status import Event, HeldFor, Status, Verb, sources
-
-LOCK_NOT_AVAILABLE = "55P03"
-_PATIENCE = "2s"
 
 
 @dataclass(frozen=True)
@@ -35,25 +29,21 @@ class Moved:
 
 
 class PersonVerb(Protocol):
-    """The shape of every function here."""
+    """The shape of every function here: (database, ids, *, actor, reason, via, …)."""
 
     __name__: str
 
-    def __call__(
-        self,
-        database: Database,
-        ids: Sequence[int],
-        *,
-        actor: str,
-        reason: str | None = None,
-        via: str | None = None,
-        **how: Any,
-    ) -> list[Moved]:
-        """Move those of ``ids`` that allow it."""
+    def __call__(self, *args: Any, **how: Any) -> list[Moved]:
+        """Move those of the ids that allow it."""
 
 
-def _statement(verb: Verb, *, sets: str, event: str, data: str, guard: str = "true") -> str:
-    """Render a verb. ``sets``, ``event``, ``data`` see the row as ``j``, as it was in ``was``."""
+def _statement(
+    verb: Verb, *, sets: str, event: str, data: str, guard: str = "true", own_reason: str = "NULL"
+) -> str:
+    """Render a verb. ``sets``, ``event``, ``data`` see the row as ``j``, as it was in ``was``.
+
+    ``own_reason`` stands in the ledger when the person gives none.
+    """
     statuses = ", ".join(f"'{status}'" for status in sources(verb))
     return f"""
 WITH target AS MATERIALIZED (
@@ -69,11 +59,12 @@ moved AS (
   UPDATE jobs j SET {sets}
   FROM target was WHERE j.id = was.id
   RETURNING j.id, j.kind, j.status, was.status AS was_status, was.attempts AS was_attempts,
-    {event} AS event, jsonb_build_object('via', %(via)s::text) || {data} AS data
+    {event} AS event, coalesce(%(reason)s::text, {own_reason}) AS reason,
+    jsonb_build_object('via', %(via)s::text) || {data} AS data
 ),
 logged AS (
   INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, reason, data)
-  SELECT id, kind, event, was_status, status, was_attempts, %(actor)s, %(reason)s::text, data
+  SELECT id, kind, event, was_status, status, was_attempts, %(actor)s, reason, data
   FROM moved ORDER BY id
   RETURNING job_id AS id, event, from_status, to_status
 )
@@ -151,18 +142,17 @@ _RELEASE = _statement(
     sets="""
     status = CASE WHEN was.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   WHEN was.attempts >= was.max_attempts THEN 'failed' ELSE 'queued' END,
-    finished_at = CASE WHEN was.cancel_requested_at IS NOT NULL OR was.attempts >= was.max_attempts
-                       THEN clock_timestamp() END,
-    started_at = CASE WHEN was.cancel_requested_at IS NOT NULL OR was.attempts >= was.max_attempts
-                      THEN j.started_at END,
+    (finished_at, started_at, progress, progress_note) = (SELECT
+      clock_timestamp(), j.started_at, j.progress, j.progress_note
+      WHERE was.cancel_requested_at IS NOT NULL OR was.attempts >= was.max_attempts),
     locked_by = NULL, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL,
     error_class = %(error_class)s, error_message = %(error_message)s,
     error_fingerprint = %(fingerprint)s""",
-    event="""CASE WHEN was.cancel_requested_at IS NOT NULL THEN 'cancelled'
-      WHEN was.attempts >= was.max_attempts THEN 'failed' ELSE 'released' END""",
+    event="CASE j.status WHEN 'queued' THEN 'released' ELSE j.status END",
+    own_reason="CASE j.status WHEN 'failed' THEN 'released_on_last_attempt' END",
     data="""jsonb_build_object('attempts', j.attempts, 'available_at', j.available_at,
       'error_fingerprint', j.error_fingerprint, 'released_token', %(token)s::text)
-      || CASE WHEN was.attempts >= was.max_attempts
+      || CASE j.status WHEN 'failed'
          THEN jsonb_build_object('cause', 'released_on_last_attempt') ELSE '{}'::jsonb END""",
 )
 
@@ -266,20 +256,6 @@ def release(
     return _wake(database, moved)
 
 
-def one(verb: PersonVerb, database: Database, job_id: int, **how: Any) -> Moved:
-    """Do ``verb`` to one job, waiting at most 2 s for its row.
-
-    Raises JobNotFound, IllegalMove (with the status found) or JobBusy.
-    """
-    status = _lock(database, job_id)
-    if status is None:
-        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
-    moved = verb(database, [job_id], **how)
-    if not moved:
-        raise _refusal(verb, job_id, status)
-    return moved[0]
-
-
 def _apply(
     database: Database, statement: str, ids: Sequence[int], **parameters: Any
 ) -> list[Moved]:
@@ -294,32 +270,3 @@ def _wake(database: Database, moved: list[Moved]) -> list[Moved]:
     if any(job.to_status is Status.QUEUED for job in moved):
         wake_on_commit(database)
     return moved
-
-
-def _lock(database: Database, job_id: int) -> Status | None:
-    """Lock the row and return its status, None without a row; raises JobBusy after the patience."""
-    was = run(database, "SELECT current_setting('lock_timeout') AS value")[0].value
-    try:
-        with connection_of(database).begin_nested():
-            run(database, f"SET LOCAL lock_timeout = '{_PATIENCE}'")
-            rows = run(
-                database, "SELECT status FROM jobs WHERE id = %(id)s FOR NO KEY UPDATE", id=job_id
-            )
-    except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) != LOCK_NOT_AVAILABLE:
-            raise
-        raise JobBusy(
-            f"job {job_id} is locked by another session; try again", job_id=job_id
-        ) from None
-    run(database, "SELECT set_config('lock_timeout', %(was)s, true)", was=was)
-    return Status(rows[0].status) if rows else None
-
-
-def _refusal(verb: PersonVerb, job_id: int, status: Status) -> IllegalMove:
-    allowed = " or ".join(sources(Verb(verb.__name__)))
-    detail = f"job {job_id} is {status}; {verb.__name__} needs one that is {allowed}"
-    if verb is cancel and status is Status.RUNNING:
-        detail = f"job {job_id} has already been asked to stop"
-    if verb is release and status is Status.RUNNING:
-        detail = f"job {job_id} has another holder now; look again"
-    return IllegalMove(detail, job_id=job_id, job_status=str(status))

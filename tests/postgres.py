@@ -16,8 +16,15 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
-from queueapp.local_postgres import LocalPostgres, find_binaries, start, version_of
+from queueapp.local_postgres import (
+    LocalPostgres,
+    find_binaries,
+    remove_abandoned,
+    start,
+    version_of,
+)
 
+_HOME = "queueapp-test-"
 # Truncating all partitions takes 0.2 s, the two or three that a test has written to a tenth of it.
 _USED = """
 SELECT relid::regclass::text
@@ -66,7 +73,9 @@ class Server:
     def _url(self) -> URL:
         if self._given:
             return make_url(self._given)
-        home = Path(tempfile.mkdtemp(prefix="queueapp-test-"))
+        for left in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
+            remove_abandoned(left)  # a run that was killed could not
+        home = Path(tempfile.mkdtemp(prefix=_HOME))
         self._local = start(home, durable=False, binaries=self._binaries)
         return make_url(self._local.url)
 

@@ -16,7 +16,14 @@ from typing import IO
 import psycopg
 import pytest
 
-from queueapp.local_postgres import LocalPostgresUnavailable, binaries, identity, postmaster, start
+from queueapp.local_postgres import (
+    LocalPostgresUnavailable,
+    binaries,
+    identity,
+    postmaster,
+    remove_abandoned,
+    start,
+)
 from queueapp.local_postgres.cluster import place_of
 
 COMMAND = """
@@ -144,6 +151,21 @@ def test_a_server_left_by_a_killed_command_is_used_again_and_then_stopped(home: 
         assert postgres.url == url
         assert server_of(home) == left
     assert not postmaster.find(data_of(home))
+
+
+def test_a_cluster_is_abandoned_once_its_last_user_was_killed(home: Path) -> None:
+    with command_using(home) as command:
+        line_of(command.stdout)
+        server = server_of(home)
+
+        remove_abandoned(home)
+        assert server.answers()
+
+        command.send_signal(signal.SIGKILL)
+        command.wait(timeout=10)
+        remove_abandoned(home)
+    assert not server.answers()
+    assert not home.exists()
 
 
 def test_a_killed_server_is_recovered_under_the_same_address(home: Path) -> None:

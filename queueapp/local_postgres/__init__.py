@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,12 +24,20 @@ from queueapp.local_postgres.cluster import (
     Cluster,
     create_database,
     open_cluster,
+    place_of,
     remove_cluster,
 )
 from queueapp.local_postgres.errors import LocalPostgresUnavailable
 from queueapp.local_postgres.postmaster import Postmaster, find
 
-__all__ = ["LocalPostgres", "LocalPostgresUnavailable", "find_binaries", "start", "version_of"]
+__all__ = [
+    "LocalPostgres",
+    "LocalPostgresUnavailable",
+    "find_binaries",
+    "remove_abandoned",
+    "start",
+    "version_of",
+]
 
 
 class LocalPostgres:
@@ -58,7 +66,7 @@ class LocalPostgres:
     def remove(self) -> None:
         """Close, and remove the cluster with its data. For throw-away ones, held by nobody else."""
         self.close()
-        remove_cluster(self._cluster)
+        remove_cluster(self._cluster.home)
 
     def __enter__(self) -> Self:
         return self
@@ -85,6 +93,15 @@ def start(home: Path, *, durable: bool = True, binaries: Path | None = None) -> 
             return _join(home, durable=durable, binaries=binaries)
     except (OSError, psycopg.Error) as error:
         raise LocalPostgresUnavailable(f"No PostgreSQL can run in {home}: {error}.") from error
+
+
+def remove_abandoned(home: Path) -> None:
+    """Stop and remove the throw-away cluster of ``home``, unless somebody holds a share in it."""
+    with suppress(OSError), _locked(home / "start.lock"):
+        if (home / "users.lock").exists() and _last(home):
+            if server := find(place_of(home) / "data"):
+                server.stop()
+            remove_cluster(home)
 
 
 def _join(home: Path, *, durable: bool, binaries: Path | None) -> LocalPostgres:

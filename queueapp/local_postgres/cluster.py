@@ -204,8 +204,9 @@ def _reachable(home: Path, identity: Identity) -> Path:
     return place
 
 
-def remove_cluster(cluster: Cluster) -> None:
-    for folder in {cluster.place, cluster.home}:
+def remove_cluster(home: Path) -> None:
+    """Remove ``home`` and the data it points to; nothing may run there."""
+    for folder in {place_of(home), home}:
         shutil.rmtree(folder)
 
 

@@ -27,18 +27,27 @@ _OWN_ROW = "SELECT FROM jobs WHERE id = %(id)s AND lease_token = %(token)s FOR N
 
 def execute(attempt: Attempt, app: Flask, terms: Terms, *, slot: int) -> tuple[Outcome, bool]:
     """Run the attempt. Returns its outcome, and whether it is already written and committed."""
-    began = time.monotonic()
-    ended = Ended(attempt.claim, terms, slot, began)
-    with app.app_context():
-        try:
-            return _call(attempt, ended)
-        # A handler may raise anything, SystemExit and KeyboardInterrupt too: none of it may end
-        # the thread, or the slot would be gone without a word.
-        except BaseException as error:
-            return ended.with_error(attempt, error), False
-        finally:
-            if attempt.context.has_session:
-                attempt.context.session.close()
+    ended = Ended(attempt.claim, terms, slot, time.monotonic())
+    done: tuple[Outcome, bool] | None = None
+    # A handler may raise anything, SystemExit and KeyboardInterrupt too, and what it leaves behind
+    # may raise when it is cleared away: none of it may end the thread, or its slot would be gone
+    # without a word.
+    try:
+        with app.app_context():
+            done = _call_and_close(attempt, ended)
+    except BaseException as error:
+        done = done or (ended.with_error(attempt, error), False)
+    return done
+
+
+def _call_and_close(attempt: Attempt, ended: Ended) -> tuple[Outcome, bool]:
+    try:
+        return _call(attempt, ended)
+    except BaseException as error:
+        return ended.with_error(attempt, error), False
+    finally:
+        if attempt.context.has_session:
+            attempt.context.session.close()
 
 
 def _call(attempt: Attempt, ended: Ended) -> tuple[Outcome, bool]:

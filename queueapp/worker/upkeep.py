@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from queueapp.jobs import control, minute_stats, partitions, transitions
 from queueapp.jobs.status import Event, Status
+from queueapp.version import VERSION
 from queueapp.worker.line import Line
 from queueapp.worker.terms import Terms
 
@@ -89,6 +90,7 @@ class Upkeep:
             "host": terms.name.split(":")[0],
             "slots": terms.concurrency,
             "kinds": list(self._kinds()),
+            "version": VERSION,
             "release": terms.release,
             "lease_s": terms.lease,
         }

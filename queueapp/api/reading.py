@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from flask import request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from queueapp.api.schemas import JobBody, ReasonBody
 from queueapp.api.strict_json import parse
@@ -71,7 +72,7 @@ def read_job() -> EnqueueRequest:
 
 def read_reason() -> str | None:
     """The reason in the optional body of a move."""
-    body = _body() if request.get_data(cache=True) else {}
+    body = _body() if _bytes() else {}
     try:
         reason: str | None = ReasonBody.model_validate(body).reason
     except ValidationError as error:
@@ -86,10 +87,18 @@ def _body() -> Any:
         raise NotJson("send the header Content-Type: application/json")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise NotJson("send the body as it is, without a Content-Encoding")
-    raw = request.get_data(cache=True)
+    raw = _bytes()
     if not raw:
         raise BadRequest("the body is empty; a JSON object is expected")
     return parse(raw)
+
+
+def _bytes() -> bytes:
+    raw = request.get_data(cache=True)
+    # A body sent in chunks, without a length, ends at the limit without a word.
+    if request.content_length is None and len(raw) >= (request.max_content_length or len(raw) + 1):
+        raise RequestEntityTooLarge
+    return raw
 
 
 def _with_key(body: Any) -> Any:

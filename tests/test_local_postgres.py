@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -122,6 +123,15 @@ def test_data_and_port_are_kept_from_one_start_to_the_next(home: Path) -> None:
     with start(home, durable=False) as postgres, connect(postgres.url) as connection:
         assert postgres.url == url
         assert connection.execute("SELECT n FROM kept").fetchone() == (7,)
+
+
+def test_another_port_is_taken_when_somebody_took_the_last_one(home: Path) -> None:
+    with start(home, durable=False) as postgres:
+        url, port = postgres.url, server_of(home).port
+
+    with socket.create_server(("127.0.0.1", port)), start(home, durable=False) as postgres:
+        assert postgres.url != url
+        connect(postgres.url).close()
 
 
 def test_commands_started_at_once_share_one_server(home: Path) -> None:

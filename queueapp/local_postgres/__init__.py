@@ -54,14 +54,10 @@ class LocalPostgres:
 
     def close(self) -> None:
         """Give the share up; stop the server if nobody else holds one."""
-        if self._share is None:
-            return
-        with _locked(self._cluster.home / "start.lock"):
-            # Closed, not unlocked: a forked child that inherited the share still holds it.
-            os.close(self._share)
-            self._share = None
-            if _last(self._cluster.home) and (server := find(self._cluster.data)):
-                server.stop()
+        share, self._share = self._share, None
+        if share is not None:
+            with _locked(self._cluster.home / "start.lock"):
+                _leave(self._cluster.home, share)
 
     def remove(self) -> None:
         """Close, and remove the cluster with its data. For throw-away ones, held by nobody else."""
@@ -112,8 +108,16 @@ def _join(home: Path, *, durable: bool, binaries: Path | None) -> LocalPostgres:
         server = cluster.ensure_running(binaries)
         return LocalPostgres(cluster, server, create_database(cluster, server), share)
     except BaseException:
-        os.close(share)
+        _leave(home, share)
         raise
+
+
+def _leave(home: Path, share: int) -> None:
+    """Give ``share`` up, and stop the server if that was the last one."""
+    # Closed, not unlocked: a forked child that inherited the share still holds it.
+    os.close(share)
+    if _last(home) and (server := find(place_of(home) / "data")):
+        server.stop()
 
 
 def _last(home: Path) -> bool:

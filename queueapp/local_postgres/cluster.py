@@ -38,7 +38,8 @@ _SETTINGS = {
 _UNSAFE_BUT_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 # What the log says when the start may succeed a moment later: a killed server is not quite gone,
 # or somebody took the free port first.
-_PASSING = ("is still in use", "lock file", "could not bind")
+_PORT_TAKEN = "could not bind"
+_PASSING = ("is still in use", "lock file", _PORT_TAKEN)
 _PATIENCE_S = 30.0
 
 
@@ -137,10 +138,12 @@ class Cluster:
         # The port of last time comes first: processes that outlived the server find it again.
         port = self._last_port()
         while not self._try_start(binaries, port):
-            port = None
-            passing = any(sign in self._log_tail() for sign in _PASSING)
+            said = self._log_tail()
+            passing = any(sign in said for sign in _PASSING)
             if not passing or time.monotonic() > deadline:
-                raise LocalPostgresUnavailable(f"PostgreSQL does not start.\n{self._log_tail()}")
+                raise LocalPostgresUnavailable(f"PostgreSQL does not start.\n{said}")
+            if _PORT_TAKEN in said:
+                port = None
             time.sleep(0.1)
 
     def _last_port(self) -> int | None:
@@ -158,7 +161,7 @@ class Cluster:
         self.identity.give(self.log, 0o600)
         # pg_ctl and not postgres itself: it leaves the server a child of init, in its own session,
         # so that it outlives us, hears no Ctrl-C, and is reaped when it dies.
-        wait = ("-w", "-t", str(int(_PATIENCE_S)))
+        wait = ("-w", "-t", "120")  # the recovery of a killed server may take that long
         where = ("-D", self.data, "-l", self.log)
         return self._logged(binaries / "pg_ctl", *where, *wait, "-o", words, "start") == 0
 

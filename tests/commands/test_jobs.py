@@ -1,0 +1,241 @@
+"""``flask jobs``: what a person types, what they read, and how the command ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from click.testing import Result
+from flask import Flask
+from flask.testing import FlaskCliRunner
+from sqlalchemy.orm import Session
+
+from queueapp import create_app
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.status import Status
+from tests.factories import make_job
+
+ME = f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+class Terminal:
+    """A person at the command line."""
+
+    def __init__(self, runner: FlaskCliRunner) -> None:
+        self._runner = runner
+
+    def __call__(self, *words: str, stdin: str | None = None) -> Result:
+        result = self._runner.invoke(args=["jobs", *words], input=stdin)
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result
+
+    def refused(self, *words: str, exit_code: int = 1) -> str:
+        """Run a command that must fail; return the last line of what it says."""
+        result = self(*words)
+        assert (result.exit_code, result.stdout) == (exit_code, "")
+        last: str = result.stderr.rstrip().splitlines()[-1]
+        return last
+
+
+@pytest.fixture
+def jobs(runner: FlaskCliRunner) -> Terminal:
+    return Terminal(runner)
+
+
+def test_every_command_teaches_with_an_example(app: Flask, runner: FlaskCliRunner) -> None:
+    for words in (["jobs", name] for name in ("enqueue", "list", "show", "cancel", "retry")):
+        text = runner.invoke(args=[*words, "--help"]).stdout
+        assert f"flask {' '.join(words)} " in text.partition("Examples:")[2]
+
+
+def test_enqueue_stores_what_was_typed(jobs: Terminal, session: Session) -> None:
+    result = jobs(
+        "enqueue", "demo.echo", '{"message": "hello"}', "--priority", "7", "--delay", "1h",
+        "--max-attempts", "3", "--timeout", "2m", "--key", "k",
+    )  # fmt: skip
+
+    job = session.scalars(sa.select(Job)).one()
+    assert result.stdout == f"job {job.id} enqueued\n"
+    assert (job.payload, job.priority, job.max_attempts) == ({"message": "hello"}, 7, 3)
+    assert (job.timeout_s, job.idempotency_key, job.producer) == (120, "k", ME)
+    assert (job.available_at - job.created_at).total_seconds() == 3600
+    event = session.scalars(sa.select(JobEvent)).one()
+    assert (event.actor, event.data["via"]) == (ME, "cli")
+
+
+def test_a_payload_comes_from_a_file_or_from_standard_input(
+    jobs: Terminal, session: Session, tmp_path: Path
+) -> None:
+    file = tmp_path / "payload.json"
+    file.write_text('{"message": "from a file"}')
+
+    jobs("enqueue", "demo.echo", f"@{file}")
+    jobs("enqueue", "demo.echo", "-", stdin='{"message": "from stdin"}')
+    jobs("enqueue", "demo.echo")
+
+    payloads = session.scalars(sa.select(Job.payload).order_by(Job.id)).all()
+    assert payloads == [{"message": "from a file"}, {"message": "from stdin"}, {}]
+
+
+def test_a_key_makes_a_command_safe_to_repeat(jobs: Terminal) -> None:
+    first = jobs("enqueue", "demo.echo", "--key", "nightly")
+    again = jobs("enqueue", "demo.echo", "--key", "nightly")
+    other = jobs.refused("enqueue", "demo.echo", "--key", "nightly", "--priority", "1")
+
+    assert "enqueued" in first.stdout
+    assert "was there already" in again.stdout
+    assert other.endswith("asked for with a different priority")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "exit_code"),
+    [
+        (["no.such"], "no handler here runs no.such; kinds here: demo.echo", 1),
+        (["demo.echo", "{oops"], "'{oops': this is not JSON", 2),
+        (["demo.echo", "[]"], "/payload must be an object", 1),
+        (["demo.echo", '{"a": 1, "a": 2}'], "given twice in one object", 2),
+        (["demo.echo", "@/no/such/file"], "cannot read '/no/such/file'", 2),
+        (["demo.echo", '{"bogus": 1}'], "/payload/bogus", 1),
+        (["demo.echo", "{}", "--priority", "high"], "'high' is not a valid integer", 2),
+        (["demo.echo", "{}", "--priority", "99999"], "/priority must be a whole number", 1),
+        (["demo.echo", "{}", "--max-attempts", "0"], "/max_attempts must be", 1),
+        (["demo.echo", "{}", "--delay", "soon"], "'soon': expected a duration such as 90", 2),
+        (["demo.echo", "{}", "--at", "tomorrow"], "'tomorrow' must be an RFC 3339 time", 2),
+        (["demo.echo", "{}", "--at", "2030-02-30T00:00:00Z"], "is no such date or time", 2),
+        (["demo.echo", "{}", "--timeout", "0.5s"], "give whole seconds", 2),
+        (["demo.echo", "{}", "--key", " "], "/key must be text", 1),
+        (["demo.echo", "{}", "--key", "\udcff"], "is not UTF-8 text", 2),
+        (["demo.echo", "--at", "2030-01-01T00:00:00Z", "--delay", "5"], "either delay or", 1),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_a_refusal_is_one_line_with_the_bad_value(
+    jobs: Terminal, session: Session, words: list[str], said: str, exit_code: int
+) -> None:
+    line = jobs.refused("enqueue", *words, exit_code=exit_code)
+
+    assert line.startswith("Error: ")
+    assert said in line
+    assert session.scalars(sa.select(Job)).all() == []
+
+
+def test_list_is_an_aligned_table_newest_first(jobs: Terminal, session: Session) -> None:
+    first = make_job(session, priority=-5)
+    second = make_job(session, Status.FAILED, kind="a.much.longer.kind")
+    session.commit()
+
+    head, *lines = jobs("list").stdout.splitlines()
+
+    assert [line.split()[0] for line in lines] == [str(second.id), str(first.id)]
+    for line, word in zip(lines, ("a.much.longer.kind", "demo.echo"), strict=True):
+        assert line.index(word) == head.index("KIND")
+
+
+def test_list_narrows_and_pages(jobs: Terminal, session: Session) -> None:
+    failed = make_job(session, Status.FAILED)
+    queued = make_job(session)
+    held = make_job(session, Status.HELD)
+    session.commit()
+
+    def ids(*words: str) -> list[int]:
+        lines = jobs("list", "--json", *words).stdout.splitlines()
+        return [json.loads(line)["id"] for line in lines]
+
+    assert ids("--status", "failed,held") == [held.id, failed.id]
+    assert ids("--status", "failed", "--status", "held") == [held.id, failed.id]
+    assert ids("--producer", "nobody") == []
+    assert ids("--limit", "1", "--before", str(held.id)) == [queued.id]
+    page = jobs("list", "--limit", "2")
+    assert page.stderr == f"more: --before {queued.id}\n"
+    assert jobs("list", "--kind", "none.such").stdout == "no jobs\n"
+
+
+def test_a_mistyped_status_lists_nothing(jobs: Terminal, session: Session) -> None:
+    make_job(session)
+    session.commit()
+
+    line = jobs.refused("list", "--status", "qeued", exit_code=2)
+
+    assert "'qeued' is no status: queued, running" in line
+
+
+def test_show_tells_every_field_and_the_whole_story(jobs: Terminal, session: Session) -> None:
+    job = make_job(session, Status.FAILED, payload={"message": "a\x1b[31mb"})
+    session.commit()
+
+    text = jobs("show", str(job.id), "--traceback").stdout
+
+    for word in ("payload", "error_class", "error_fingerprint", "finished_at"):
+        assert f"\n{word} " in text
+    story = text.partition("events")[2]
+    assert story.index("enqueued") < story.index("claimed") < story.index("failed")
+    assert "\x1b" not in text
+
+
+def test_show_as_json_has_the_events_inside(jobs: Terminal, session: Session) -> None:
+    job = make_job(session, Status.SUCCEEDED)
+    session.commit()
+
+    found = json.loads(jobs("show", str(job.id), "--json").stdout)
+
+    assert found["status"] == "succeeded"
+    assert [line["event"] for line in found["events"]] == ["enqueued", "claimed", "succeeded"]
+
+
+@pytest.mark.parametrize("job_id", ["x", "0", "-1", "1.0", str(2**63), "١"])
+def test_what_is_no_id_is_a_usage_error(jobs: Terminal, job_id: str) -> None:
+    assert jobs("show", "--", job_id).exit_code == 2
+
+
+def test_a_missing_job_is_named(jobs: Terminal) -> None:
+    assert jobs.refused("show", "999999") == "Error: there is no job 999999"
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "moved"),
+    [
+        ("cancel", Status.QUEUED, "cancelled: queued → cancelled"),
+        ("cancel", Status.RUNNING, "cancel_requested: running → running"),
+        ("retry", Status.FAILED, "requeued: failed → queued"),
+    ],
+)
+def test_a_move_is_told_and_signed(
+    jobs: Terminal, session: Session, verb: str, status: Status, moved: str
+) -> None:
+    job = make_job(session, status)
+    session.commit()
+
+    result = jobs(verb, str(job.id), "--reason", "because")
+
+    assert result.stdout == f"job {job.id} {moved}\n"
+    last = session.scalars(sa.select(JobEvent).order_by(JobEvent.id.desc())).first()
+    assert last is not None
+    assert (last.actor, last.reason, last.data["via"]) == (ME, "because", "cli")
+
+
+def test_one_refusal_does_not_stop_the_others(jobs: Terminal, session: Session) -> None:
+    done, queued = make_job(session, Status.SUCCEEDED), make_job(session)
+    session.commit()
+
+    result = jobs("cancel", str(done.id), "999999", str(queued.id))
+
+    assert result.exit_code == 1
+    assert result.stdout == f"job {queued.id} cancelled: queued → cancelled\n"
+    assert [line.split(";")[0] for line in result.stderr.splitlines()] == [
+        f"Error: job {done.id} is succeeded",
+        "Error: there is no job 999999",
+    ]
+
+
+def test_a_silent_database_is_told_in_one_line(database_url: str) -> None:
+    address = sa.make_url(database_url).set(host="127.0.0.1", port=1, password="hunter2")
+    app = create_app({"DATABASE_URL": address.render_as_string(hide_password=False)})
+
+    result = app.test_cli_runner().invoke(args=["jobs", "list"])
+
+    assert result.exit_code == 1
+    assert result.stderr == "Error: the database does not answer; try again\n"

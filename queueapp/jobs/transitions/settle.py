@@ -197,12 +197,15 @@ answer AS (
         AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s
     ) THEN 'repeat'
     ELSE 'lost' END AS answer,
-    (SELECT kind FROM jobs j WHERE j.id = o.id) AS kind
+    coalesce(
+      (SELECT kind FROM jobs j WHERE j.id = o.id),
+      (SELECT kind FROM job_events e WHERE e.job_id = o.id ORDER BY id DESC LIMIT 1),
+      'gone') AS kind
   FROM outcome o
 ),
 logged AS (
   INSERT INTO job_events (job_id, kind, event, lease_token, actor, reason)
-  SELECT id, coalesce(kind, 'gone'), 'stale_write_rejected', token, %(me)s, verb
+  SELECT id, kind, 'stale_write_rejected', token, %(me)s, verb
   FROM answer WHERE answer = 'lost'
 )
 SELECT token, answer FROM answer

@@ -1,0 +1,27 @@
+"""Connections as the worker has them: autocommit, with the settings of its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from queueapp.connections import WORKER_SESSION
+
+
+@pytest.fixture
+def worker_engine(database_url: str) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(
+        database_url,
+        isolation_level="AUTOCOMMIT",
+        connect_args={"options": WORKER_SESSION, "prepare_threshold": 1},
+    )
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def worker(worker_engine: sa.Engine) -> Iterator[sa.Connection]:
+    with worker_engine.connect() as connection:
+        yield connection

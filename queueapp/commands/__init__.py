@@ -18,7 +18,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from queueapp.commands import demo, jobs, work
 from queueapp.error_handlers import deliberate
 from queueapp.errors import QueueError
+from queueapp.local_postgres import LocalPostgresUnavailable
 
+_REPORTED = (QueueError, SQLAlchemyError, psycopg.Error, LocalPostgresUnavailable)
 # The groups are made once, applications may be made often.
 _reporting_already: set[Callable[..., Any]] = set()
 
@@ -44,11 +46,11 @@ def _reporting(callback: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return callback(*args, **kwargs)
-        except (QueueError, SQLAlchemyError, psycopg.Error) as error:
+        except _REPORTED as error:
             known = deliberate(error)
             if known is None:
                 raise
-            raise click.ClickException(one_line(known)) from None
+            raise click.ClickException(one_line(known) + _cause(error)) from None
 
     return run
 
@@ -59,3 +61,11 @@ def one_line(error: QueueError) -> str:
     if len(problems) < 2:
         return error.message
     return "; ".join(f"{one['pointer']} {one['detail']}".strip() for one in problems)
+
+
+def _cause(error: Exception) -> str:
+    """Why there is no connection, in the words of the database's own library."""
+    origin = getattr(error, "orig", error)
+    if isinstance(origin, psycopg.OperationalError) and origin.sqlstate is None:
+        return f" ({str(origin).strip().splitlines()[0]})"
+    return ""

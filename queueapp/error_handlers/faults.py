@@ -28,6 +28,7 @@ from queueapp.errors import (
     QueueError,
     SchemaMismatch,
 )
+from queueapp.local_postgres import LocalPostgresUnavailable
 
 RETRY_AFTER = 5
 
@@ -81,6 +82,8 @@ def deliberate(error: BaseException) -> QueueError | None:
         return error
     if isinstance(error, PoolTimeout):
         return _unavailable("all database connections of this process are in use")
+    if isinstance(error, LocalPostgresUnavailable):
+        return DatabaseUnavailable(" ".join(str(error).split()), retry_after=RETRY_AFTER)
     origin = error.orig if isinstance(error, DBAPIError) else error
     if not isinstance(origin, psycopg.Error):
         return None

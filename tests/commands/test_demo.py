@@ -1,0 +1,179 @@
+"""``flask demo``: its jobs are good ones, and whatever it starts it also stops."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskCliRunner
+
+from queueapp import create_app
+from queueapp.commands.demo import children, stream
+from queueapp.commands.demo.receiver import Receiver
+from queueapp.handlers import EnqueueRequest
+from queueapp.handlers.request import request_problems
+
+ROOT = Path(__file__).parents[2]
+QUIET: dict[str, str] = {}
+BUILT_IN = {"demo.echo", "demo.sleep", "demo.slow", "demo.flaky", "demo.fail", "http.request"}
+
+
+@pytest.mark.usefixtures("app")
+def test_every_job_of_the_stream_is_accepted_and_all_kinds_occur() -> None:
+    seen = list(islice(stream.jobs("127.0.0.1:9", random.Random(1)), 500))
+
+    for job in seen:
+        fields = {("key" if name == "idempotency_key" else name): job[name] for name in job}
+        assert request_problems(EnqueueRequest(**fields)) == []
+    kinds = Counter(job["kind"] for job in seen)
+    assert set(kinds) == BUILT_IN
+    assert any("delay" in job for job in seen)
+    assert len({job.get("priority") for job in seen}) > 3
+
+
+def test_the_receiver_is_mostly_well_and_sometimes_not() -> None:
+    receiver = Receiver()
+    random.seed(7)
+    statuses: Counter[int] = Counter()
+    try:
+        for _ in range(40):
+            request = urllib.request.Request(
+                f"http://{receiver.host}/hooks/x", b"{}", method="POST"
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=5) as answer:
+                    statuses[answer.status] += 1
+            except urllib.error.HTTPError as error:
+                with error:
+                    statuses[error.code] += 1
+    finally:
+        receiver.close()
+
+    assert statuses[200] > statuses[503] > 0
+
+
+def start(tmp_path: Path, command: str, name: str = "worker-1") -> children.Child:
+    log = tmp_path / "logs" / f"{name}.log"
+    return children.start(name, command, home=tmp_path, log=log, environment=QUIET)
+
+
+def wait_for(log: Path, word: str) -> None:
+    deadline = time.monotonic() + 20
+    while word not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def python(program: str) -> str:
+    return f"exec {sys.executable} -u -c '{program}'"
+
+
+def test_a_child_gets_one_signal_and_may_hand_back(tmp_path: Path) -> None:
+    child = start(
+        tmp_path,
+        python(
+            "import signal, sys, time;"
+            'signal.signal(signal.SIGTERM, lambda *a: (print("handed back"), sys.exit(0)));'
+            'print("ready"); time.sleep(60)'
+        ),
+    )
+    wait_for(child.log, "ready")
+
+    children.stop_all([child], lambda: False)
+
+    assert not child.is_running
+    assert child.log.read_text().count("handed back") == 1
+
+
+def test_a_stubborn_child_is_ended_with_all_its_own(tmp_path: Path) -> None:
+    child = start(
+        tmp_path,
+        python(
+            "import signal, subprocess;"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            'below = subprocess.Popen(["sleep", "60"]); print(below.pid, "ready"); below.wait()'
+        ),
+    )
+    wait_for(child.log, "ready")
+    below = int(child.log.read_text().split()[0])
+
+    children.stop_all([child], lambda: True)
+
+    assert not child.is_running
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{below}/cmdline").exists() and Path(f"/proc/{below}/cmdline").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_dead_child_is_told_with_its_last_words(tmp_path: Path) -> None:
+    child = start(tmp_path, "echo one; echo two >&2; exit 3")
+    wait_for(child.log, "two")
+    while child.is_running:
+        time.sleep(0.02)
+
+    with pytest.raises(children.ChildDied, match="worker-1 has ended with status 3") as raised:
+        child.must_run()
+
+    assert raised.value.message.splitlines()[1:] == ["  one", "  two"]
+
+
+def test_the_demo_does_not_run_in_production(database_url: str) -> None:
+    runner: FlaskCliRunner = create_app({"QUEUE_ENV": "production"}).test_cli_runner()
+
+    result = runner.invoke(args=["demo"])
+
+    assert result.exit_code == 1
+    assert "does not run in production" in result.stderr
+
+
+def test_the_procfile_serves_the_demo_on_loopback() -> None:
+    commands = children.procfile(ROOT)
+
+    assert set(commands) >= {"web", "worker"}
+    assert "0.0.0.0:${PORT" in commands["web"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_whole_demo_runs_jobs_and_stops_on_one_signal(database_url: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        wanted = str(taken.getsockname()[1])
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "flask", "--app", "wsgi", "demo", "--port", wanted],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert demo.stdout is not None
+        said = []
+        for line in demo.stdout:
+            said.append(line)
+            if "succeeded" in line:
+                break
+        stopped = time.monotonic()
+        os.killpg(demo.pid, signal.SIGINT)  # as the terminal does
+        said += demo.stdout.read().splitlines(keepends=True)
+        code = demo.wait(timeout=30)
+        demo.stdout.close()
+
+    text = "".join(said)
+    assert code == 0, text
+    assert f"Port {wanted} is taken" in text
+    assert text.endswith("Stopping\nStopped\n")
+    assert time.monotonic() - stopped < 15

@@ -11,8 +11,9 @@ from queueapp.jobs.queries.activity import (
     newest_failures,
     throughput,
 )
+from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
-from queueapp.jobs.queries.clock import Pulse, database_now, pulse
+from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
@@ -21,6 +22,7 @@ from queueapp.jobs.queries.depth import (
 )
 from queueapp.jobs.queries.filters import JobFilter, View
 from queueapp.jobs.queries.ledger import (
+    Cursor,
     EventFilter,
     EventPage,
     events_of,
@@ -28,12 +30,16 @@ from queueapp.jobs.queries.ledger import (
     latest_events_of,
     list_events,
 )
-from queueapp.jobs.queries.listing import LISTED, Page, get_job, list_jobs
+from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads_of, list_jobs
 
 __all__ = [
+    "BODY_LIMIT",
     "COUNT_LIMIT",
     "LISTED",
     "SCAN_LIMIT",
+    "Bodies",
+    "Body",
+    "Cursor",
     "EventFilter",
     "EventPage",
     "JobFilter",
@@ -44,12 +50,15 @@ __all__ = [
     "Throughput",
     "View",
     "WaitingCounts",
+    "bodies_of",
     "bound_reads",
     "database_now",
     "depth_by_priority",
     "events_of",
     "failed_since",
+    "get_head",
     "get_job",
+    "heads_of",
     "last_failure",
     "latest_events_of",
     "list_events",
@@ -57,6 +66,7 @@ __all__ = [
     "longest_running",
     "newest_failures",
     "pulse",
+    "pulse_of_job",
     "status_counts",
     "throughput",
 ]

@@ -8,6 +8,7 @@ from queueapp.jobs.database import Database, run
 SCAN_LIMIT = 20_000
 # Counting stops one past this: the reader is told "10,000+".
 COUNT_LIMIT = 10_000
+LARGEST_ID = 2**63 - 1
 
 # A plan made from stale statistics must neither scan a table nor spend its time compiling.
 _BOUND = """

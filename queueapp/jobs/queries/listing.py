@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, load_only
 
 from queueapp.errors import JobNotFound
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries.bounds import SCAN_LIMIT
+from queueapp.jobs.queries.bounds import LARGEST_ID, SCAN_LIMIT
 from queueapp.jobs.queries.candidates import Candidates, find_candidates
 from queueapp.jobs.queries.filters import JobFilter, conditions, has_columns
 
@@ -28,8 +28,6 @@ LISTED = (
     Job.error_fingerprint, Job.producer, Job.idempotency_key, Job.timeout_s, Job.created_at,
     Job.started_at, Job.finished_at,
 )  # fmt: skip
-
-LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,26 @@ def get_job(session: Session, job_id: int) -> Job:
     if job is None:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     return job
+
+
+def get_head(session: Session, job_id: int) -> Job:
+    """Load one job without its bodies (see ``bodies_of``). Raises JobNotFound."""
+    stmt = (
+        select(Job)
+        .options(load_only(*LISTED, Job.lease_token, Job.error_message, raiseload=True))
+        .where(Job.id == job_id)
+        .execution_options(populate_existing=True)
+    )
+    job = session.scalars(stmt).one_or_none() if 0 < job_id <= LARGEST_ID else None
+    if job is None:
+        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
+    return job
+
+
+def heads_of(session: Session, ids: Sequence[int]) -> list[Job]:
+    """Those of ``ids`` that exist, in the order of their ids, without their bodies."""
+    among = Job.id == any_(literal(list(ids), ARRAY(BigInteger)))
+    return _fetch(session, [among], len(ids), upwards=True)[::-1]
 
 
 def list_jobs(

@@ -1,0 +1,23 @@
+"""The ops console: server-rendered pages that say what is wrong and let an operator act.
+
+Each page has one URL and two bodies, the whole page or its panel alone, rendered from the same
+template and the same context.
+"""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from queueapp.console import actions, events, filters, frame, job, jobs, now
+from queueapp.console.blueprint import bp
+
+__all__ = ["actions", "events", "init_app", "job", "jobs", "now"]
+
+
+def init_app(app: Flask) -> None:
+    """Register the pages, the template filters and what every page's frame needs."""
+    app.jinja_env.trim_blocks = True
+    app.jinja_env.lstrip_blocks = True
+    filters.init_app(app)
+    frame.init_app(app)
+    app.register_blueprint(bp)

@@ -1,0 +1,131 @@
+"""What an operator can do: retry and cancel, one job or the ticked ones.
+
+Every verb has a page of its own that asks first. With scripts that page opens in a dialog and the
+answer is a notice; without them the answer leads back to the list it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask import Response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.answers import render, wants_panel
+from queueapp.console.appearance import buttons_of, moment_of, shown_status
+from queueapp.console.blueprint import bp
+from queueapp.console.outcomes import Done
+from queueapp.errors import BadRequest, PageNotFound
+from queueapp.extensions import db
+from queueapp.jobs import queries, transitions
+from queueapp.jobs.failure import printable
+from queueapp.jobs.queries.bounds import LARGEST_ID
+from queueapp.jobs.transitions import Moved
+
+Apply = Callable[..., list[Moved]]
+VERBS: dict[str, Apply] = {"retry": transitions.requeue, "cancel": transitions.cancel}
+MOST_AT_ONCE = 500
+REASON_LENGTH = 500
+
+
+@bp.get("/jobs/<int:job_id>/<verb>")
+@permits(Permission.ACT)
+def ask(job_id: int, verb: str) -> AnyResponse:
+    """Ask before doing ``verb`` to one job."""
+    _known(verb)
+    return _ask(verb, [queries.get_head(db.session(), job_id).id], url_for(".job", job_id=job_id))
+
+
+@bp.post("/jobs/<int:job_id>/<verb>")
+@permits(Permission.ACT)
+def act(job_id: int, verb: str) -> AnyResponse:
+    """Do ``verb`` to one job; a job that does not allow it is an error."""
+    session = db.session()
+    moved = transitions.one(_known(verb), session, job_id, **_how())
+    session.commit()
+    return _done(Done.of(verb, [moved], asked_for=1), url_for(".job", job_id=job_id))
+
+
+@bp.get("/jobs/bulk")
+@permits(Permission.ACT)
+def ask_many() -> AnyResponse:
+    """Ask before doing ``?verb=`` to the ticked jobs."""
+    verb = request.args.get("verb", "")
+    _known(verb)
+    return _ask(verb, _ids(request.args.getlist("id")), url_for(".jobs"))
+
+
+@bp.post("/jobs/bulk")
+@permits(Permission.ACT)
+def act_on_many() -> AnyResponse:
+    """Do the verb to the ticked jobs that allow it, and say how many did not."""
+    verb, ids = request.form.get("verb", ""), _ids(request.form.getlist("id"))
+    apply, session = _known(verb), db.session()
+    moved = apply(session, ids, **_how())
+    session.commit()
+    return _done(Done.of(verb, moved, asked_for=len(ids)), url_for(".jobs"))
+
+
+def _known(verb: str) -> Apply:
+    if verb not in VERBS:
+        raise PageNotFound(f"there is no verb {verb[:100]!r} for jobs")
+    return VERBS[verb]
+
+
+def _how() -> dict[str, Any]:
+    reason = printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
+    return {"actor": current_principal().actor, "reason": reason or None, "via": "console"}
+
+
+def _ids(texts: Sequence[str]) -> list[int]:
+    if len(texts) > MOST_AT_ONCE:
+        raise BadRequest(f"tick at most {MOST_AT_ONCE} jobs at once")
+    if not all(re.fullmatch("[0-9]{1,19}", t) and 0 < int(t) <= LARGEST_ID for t in texts):
+        raise BadRequest("an id is a whole number above zero")
+    return sorted({int(text) for text in texts})
+
+
+def _ask(verb: str, ids: list[int], default: str) -> Response:
+    session = db.session()
+    queries.bound_reads(session)
+    now = queries.database_now(session)
+    found = queries.heads_of(session, ids)
+    able = [job for job in found if verb in buttons_of(job)]
+    body = render(
+        "confirm",
+        panel=wants_panel(),
+        as_of=now,
+        verb=verb,
+        ids=ids,
+        able=able,
+        unable=[(job, shown_status(job, now)) for job in found if job not in able],
+        missing=len(ids) - len(found),
+        moments={job.id: moment_of(job, now) for job in found},
+        shown={job.id: shown_status(job, now) for job in found},
+        back=_back(request.args.get("next", ""), default),
+        reason_length=REASON_LENGTH,
+    )
+    return Response(body, mimetype="text/html")
+
+
+def _done(done: Done, default: str) -> AnyResponse:
+    if "HX-Request" in request.headers:
+        body = render_template("fragments/done.html", done=done).strip()
+        return Response(body, mimetype="text/html", headers={"HX-Trigger": "queue:changed"})
+    back = _back(request.form.get("next", ""), default)
+    return redirect(f"{back}{'&' if '?' in back else '?'}done={done}", 303)
+
+
+def _back(wanted: str, default: str) -> str:
+    """Where to go afterwards: an address of this console only, whatever the form says."""
+    parts = urlsplit(wanted)
+    ours = url_for(".now")
+    local = not parts.scheme and not parts.netloc and wanted.startswith(ours)
+    if not local or re.search(r"[\x00-\x20\\]", wanted) or wanted.startswith("//"):
+        return default
+    kept = "&".join(p for p in parts.query.split("&") if p and not p.startswith("done="))
+    return parts.path + (f"?{kept}" if kept else "")

@@ -1,0 +1,48 @@
+"""How a job looks in a list: the word for where it stands, the instant that matters, its verbs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from queueapp.jobs.models import Job
+from queueapp.jobs.status import FINAL, Status, Verb, verbs_from
+
+# The verbs that this console has buttons for, and what the buttons say.
+BUTTONS = {Verb.REQUEUE: "retry", Verb.CANCEL: "cancel"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The instant that matters now, and the word before it: ``waiting 4m 12s``."""
+
+    word: str
+    at: datetime | None
+
+
+def shown_status(job: Job, now: datetime) -> str:
+    """The status, with queued jobs that wait for their time told apart."""
+    if job.status == Status.QUEUED and job.available_at > now:
+        return "retrying" if job.attempts else "scheduled"
+    return job.status
+
+
+def moment_of(job: Job, now: datetime) -> Moment:
+    """What a reader of a list wants to know about time."""
+    if job.status == Status.QUEUED:
+        return Moment("due in" if job.available_at > now else "waiting", job.available_at)
+    if job.status == Status.RUNNING:
+        return Moment("running" if job.started_at else "claimed", job.started_at or job.claimed_at)
+    if job.status in FINAL:
+        return Moment("ended", job.finished_at)
+    return Moment("created", job.created_at)
+
+
+def buttons_of(job: Job) -> list[str]:
+    """The buttons that the job's status allows; who was asked to stop is not asked again."""
+    allowed = verbs_from(Status(job.status))
+    return [
+        button
+        for verb, button in BUTTONS.items()
+        if verb in allowed and not (verb is Verb.CANCEL and job.cancel_requested_at)
+    ]

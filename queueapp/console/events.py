@@ -1,0 +1,110 @@
+"""The log of everything that happened, newest first, as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import redirect, request, url_for
+from sqlalchemy.orm import Session
+from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response
+
+from queueapp.auth import Permission, permits
+from queueapp.console.answers import answer, wants_panel
+from queueapp.console.blueprint import bp
+from queueapp.console.criteria import BESIDE, has_empty_fields
+from queueapp.console.readings import Reading, tried
+from queueapp.extensions import db
+from queueapp.jobs import queries
+from queueapp.jobs.queries import Cursor, EventFilter, EventPage
+from queueapp.jobs.queries.bounds import LARGEST_ID
+from queueapp.jobs.status import CONTROL_EVENTS, Event
+
+ROWS = 100
+FIELDS = ("event", "job", "kind", "actor")
+JOB_EVENTS = tuple(event for event in Event if event not in CONTROL_EVENTS)
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """The filter of the log as it stands in the address; see ``criteria.Criteria``."""
+
+    given: dict[str, str]
+    where: EventFilter
+    problems: tuple[str, ...]
+
+    def value(self, name: str) -> str:
+        """What was asked for in a field, or nothing."""
+        return self.given.get(name, "")
+
+    def url(self, **changes: Any) -> str:
+        """The address of the same log with ``changes``."""
+        merged = {**self.given, **changes}
+        return url_for("console.events", **{n: v for n, v in merged.items() if v})
+
+
+@bp.get("/events")
+@permits(Permission.READ)
+def events() -> Response:
+    """Show the log that matches the address."""
+    criteria = _read(request.args)
+    before = _place(request.args.get("before", ""))
+    if has_empty_fields(request.args) and not wants_panel():
+        return redirect(criteria.url(before=before))
+    session = db.session()
+    queries.bound_reads(session)
+    pulse = queries.pulse(session)
+    response = answer(
+        "events",
+        as_of=pulse.now,
+        mark=pulse.mark,
+        context=lambda: _context(session, criteria, before),
+    )
+    if request.headers.get("HX-Source", "").endswith("#filter"):
+        response.headers["HX-Push-Url"] = criteria.url()
+    return response
+
+
+def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Mapping[str, Any]:
+    page: Reading[EventPage] = Reading(EventPage([], None))
+    if not criteria.problems:
+        page = tried(session, queries.list_events, criteria.where, before=before, limit=ROWS)
+    return {
+        "criteria": criteria,
+        "page": page,
+        "rows": page.value.rows if page.value else (),
+        "first_page": before is None,
+        "job_events": JOB_EVENTS,
+        "control_events": CONTROL_EVENTS,
+        "scan_limit": queries.SCAN_LIMIT,
+    }
+
+
+def _read(args: MultiDict[str, str]) -> Criteria:
+    given = {name: value for name in FIELDS if (value := args.get(name, "").strip())}
+    problems = [f"There is no filter “{n[:100]}”." for n in args if n not in (*FIELDS, *BESIDE)]
+    if "event" in given and given["event"] not in set(Event):
+        problems.append(f"There is no event “{given['event'][:100]}”.")
+    job = given.get("job", "1")
+    if not (job.isascii() and job.isdigit() and len(job) < 20 and 0 < int(job) <= LARGEST_ID):
+        problems.append(f"“{job[:100]}” is no job id.")
+    problems += [f"No event has such a {name}." for name in FIELDS if "\x00" in given.get(name, "")]
+    return Criteria(given, EventFilter() if problems else _filter(given), tuple(problems))
+
+
+def _filter(given: dict[str, str]) -> EventFilter:
+    return EventFilter(
+        event=Event(given["event"]) if "event" in given else None,
+        job_id=int(given["job"]) if "job" in given else None,
+        kind=given.get("kind"),
+        actor=given.get("actor"),
+    )
+
+
+def _place(text: str) -> Cursor | None:
+    try:
+        return Cursor.parse(text) if text else None
+    except ValueError:
+        return None

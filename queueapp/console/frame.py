@@ -1,0 +1,73 @@
+"""What every page stands in: who is looking, in which theme, and where the static files are."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Flask, Response, current_app, g, request, url_for
+
+from queueapp.auth import Permission
+from queueapp.config import Settings
+from queueapp.console.blueprint import bp
+from queueapp.console.outcomes import Done
+
+THEMES = ("light", "dark")
+REFRESH = ("5", "10", "30", "60")
+_FOREVER = "public, max-age=31536000, immutable"
+
+
+def init_app(app: Flask) -> None:
+    """Give templates the frame, and let browsers keep static files for ever."""
+    app.context_processor(_frame)
+    app.after_request(_set_headers)
+
+
+def static_url(filename: str) -> str:
+    """The address of a static file; it changes with the file, so that it can be kept for ever."""
+    folder = Path(current_app.static_folder or "")
+    return url_for("static", filename=filename, v=_fingerprint(folder / filename))
+
+
+@cache
+def _fingerprint(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def _frame() -> dict[str, Any]:
+    settings: Settings = current_app.extensions["queue_settings"]
+    # Error pages are rendered for requests that nobody was identified for.
+    principal = g.get("principal")
+    theme = request.cookies.get("theme")
+    return {
+        "static_url": static_url,
+        "theme": theme if theme in THEMES else None,
+        "env": settings.env,
+        "principal": principal,
+        "may_act": principal is not None and principal.may(Permission.ACT),
+        "here": _here(),
+        "done_from_address": _done,
+    }
+
+
+def _here() -> str:
+    """The present address without what only concerns the moment: where a reader comes back to."""
+    kept = [(n, v) for n, v in request.args.items(multi=True) if n not in ("done", "upto")]
+    return request.path + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _done() -> Done | None:
+    """What the action that led here came to."""
+    return Done.read(request.args.get("done", ""))
+
+
+def _set_headers(response: Response) -> Response:
+    # For browsers without scripts.
+    if request.blueprint == bp.name and request.args.get("refresh") in REFRESH:
+        response.headers["Refresh"] = request.args["refresh"]
+    if request.endpoint == "static" and "v" in request.args and response.status_code == 200:
+        response.headers["Cache-Control"] = _FOREVER
+    return response

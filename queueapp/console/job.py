@@ -1,0 +1,55 @@
+"""One job: where it stands, its attempts on a time line, its error, its result, all its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from flask import Response
+from sqlalchemy.orm import Session
+
+from queueapp.auth import Permission, permits
+from queueapp.console.answers import answer
+from queueapp.console.appearance import buttons_of, moment_of, shown_status
+from queueapp.console.attempts import WIDTH, attempts_of, lines_of
+from queueapp.console.blueprint import bp
+from queueapp.extensions import db
+from queueapp.jobs import queries
+from queueapp.jobs.status import FINAL, Status
+
+EVENTS = 200
+
+
+@bp.get("/jobs/<int:job_id>")
+@permits(Permission.READ)
+def job(job_id: int) -> Response:
+    """Show one job whole."""
+    session = db.session()
+    queries.bound_reads(session)
+    pulse = queries.pulse_of_job(session, job_id)
+    return answer(
+        "job",
+        as_of=pulse.now,
+        mark=pulse.mark,
+        context=lambda: _context(session, job_id, pulse.now),
+    )
+
+
+def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
+    job = queries.get_head(session, job_id)
+    events = queries.latest_events_of(session, job_id, limit=EVENTS + 1)
+    has_failed = job.error_class is not None
+    return {
+        "job": job,
+        "status": shown_status(job, now),
+        "moment": moment_of(job, now),
+        "buttons": buttons_of(job),
+        "is_final": Status(job.status) in FINAL,
+        "bodies": queries.bodies_of(session, job_id),
+        "failure": queries.last_failure(session, job_id) if has_failed else None,
+        "events": events[-EVENTS:],
+        "events_cut": len(events) > EVENTS,
+        "lines": lines_of(attempts_of(events[-EVENTS:]), now),
+        "line_width": WIDTH,
+    }

@@ -1,0 +1,128 @@
+"""The list of jobs: filter in the address, one page at a time, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import Response, redirect, request
+from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import Permission, permits
+from queueapp.console.answers import answer, wants_panel
+from queueapp.console.appearance import Moment, buttons_of, moment_of, shown_status
+from queueapp.console.blueprint import bp
+from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
+from queueapp.console.readings import Reading, tried
+from queueapp.extensions import db
+from queueapp.jobs import queries
+from queueapp.jobs.models import Job
+from queueapp.jobs.queries import Page, WaitingCounts
+from queueapp.jobs.status import Status
+
+ROWS = 50
+# In the order of a job's life; due, scheduled and retrying are parts of queued.
+TABS = (
+    "queued", "due", "scheduled", "retrying", "running", "held", "succeeded", "failed", "cancelled",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One job of the list, as the template needs it."""
+
+    job: Job
+    status: str
+    moment: Moment
+    buttons: list[str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the list the reader is. ``upto``: rows above it are only counted, not shown yet."""
+
+    before: int | None
+    after: int | None
+    upto: int | None
+
+
+@bp.get("/jobs")
+@permits(Permission.READ)
+def jobs() -> AnyResponse:
+    """List the jobs that match the address."""
+    criteria = read_criteria(request.args)
+    place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
+    if has_empty_fields(request.args) and not wants_panel():
+        return redirect(criteria.url(before=place.before, after=place.after))
+    session = db.session()
+    queries.bound_reads(session)
+    pulse = queries.pulse(session)
+    response = answer(
+        "jobs",
+        as_of=pulse.now,
+        mark=pulse.mark,
+        context=lambda: _context(session, criteria, place, pulse.now),
+    )
+    return _pushing(response, criteria)
+
+
+def _pushing(response: Response, criteria: Criteria) -> Response:
+    # A poll must not add to the browser's history; a changed filter must, without its empty fields.
+    if request.headers.get("HX-Source", "").endswith("#filter"):
+        response.headers["HX-Push-Url"] = criteria.url()
+    return response
+
+
+def _context(
+    session: Session, criteria: Criteria, place: Place, now: datetime
+) -> Mapping[str, Any]:
+    page = _page(session, criteria, place)
+    counts = tried(session, queries.status_counts)
+    depths = tried(session, queries.depth_by_priority)
+    shown: Page = page.value or Page([], None)
+    return {
+        "criteria": criteria,
+        "page": page,
+        "rows": [Row(job, shown_status(job, now), moment_of(job, now), buttons_of(job))
+                 for job in shown.rows],
+        "first_page": place.before is None and shown.newer is None,
+        "newer_count": _newer_count(session, criteria, place),
+        "tabs": TABS,
+        "numbers": _numbers(counts, depths),
+        "scan_limit": queries.SCAN_LIMIT,
+        "rows_limit": ROWS,
+    }  # fmt: skip
+
+
+def _page(session: Session, criteria: Criteria, place: Place) -> Reading[Page]:
+    if criteria.problems:
+        return Reading(Page([], None))
+    before = place.upto + 1 if place.upto is not None else place.before
+    where = criteria.where
+    page = tried(session, queries.list_jobs, where, before=before, after=place.after, limit=ROWS)
+    if place.after is not None and page.value and page.value.newer is None:
+        # The top is reached: show it whole rather than a page with a few rows.
+        return tried(session, queries.list_jobs, where, limit=ROWS)
+    return page
+
+
+def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
+    """How many jobs wait above the rows that the reader is busy with; ROWS stands for more."""
+    if place.upto is None or criteria.problems:
+        return 0
+    newer = tried(session, queries.list_jobs, criteria.where, after=place.upto, limit=ROWS)
+    return len(newer.value.rows) if newer.value else 0
+
+
+def _numbers(
+    counts: Reading[dict[Status, int]], depths: Reading[list[queries.PriorityDepth]]
+) -> dict[str, int]:
+    """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
+    found = {status.value: number for status, number in (counts.value or {}).items()}
+    if depths.value is not None:
+        waiting = WaitingCounts.of(depths.value)
+        found |= {"due": waiting.due, "scheduled": waiting.scheduled, "retrying": waiting.retrying}
+    return found

@@ -1,0 +1,60 @@
+"""What an action came to, short enough for an address: ``retry.3.0.1``. Pure.
+
+Numbers and a known verb only: an address that somebody sends can show nothing of their own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from queueapp.console.filters import plural
+from queueapp.jobs.status import Event
+from queueapp.jobs.transitions import Moved
+
+_WRITTEN = re.compile(r"(retry|cancel)\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Done:
+    """``moved``: done at once; ``stopping``: running, asked to stop; ``refused``: left alone."""
+
+    verb: str
+    moved: int
+    stopping: int
+    refused: int
+
+    @classmethod
+    def of(cls, verb: str, moved: Sequence[Moved], *, asked_for: int) -> Done:
+        """Sum up what the verb answered."""
+        stopping = sum(one.event == Event.CANCEL_REQUESTED for one in moved)
+        return cls(verb, len(moved) - stopping, stopping, asked_for - len(moved))
+
+    @classmethod
+    def read(cls, text: str) -> Done | None:
+        """Read what ``str`` wrote; None for anything else."""
+        match = _WRITTEN.fullmatch(text)
+        return cls(match[1], *map(int, match.groups()[1:])) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every job asked for was moved."""
+        return not self.refused
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        did = "Retrying" if self.verb == "retry" else "Cancelled"
+        parts = [f"{did} {plural(self.moved, 'job')}"] if self.moved else []
+        if self.stopping:
+            parts.append(f"asked {plural(self.stopping, 'running job')} to stop")
+        if self.refused:
+            parts.append(
+                f"left {plural(self.refused, 'job')} alone: status changed, or locked just now"
+            )
+        text = "; ".join(parts) or "No job was ticked"
+        return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,271 @@
+// What the console does where scripts run: pauses and backs off the refresh, keeps ticks, opens
+// dialogs, listens to keys. Everything works without this file, only less comfortably.
+"use strict";
+
+const $ = (selector) => document.querySelector(selector);
+const $$ = (selector) => [...document.querySelectorAll(selector)];
+const panel = () => $("#panel");
+const dialog = $("#dialog");
+const help = $("#help");
+
+// --- The refresh: paused by the reader, while nobody looks, and for longer after each failure ---
+
+const WAITS = [5, 10, 20, 60];
+const refresh = { paused: sessionStorage.getItem("paused") === "1", failures: 0, next: 0, clock: 0 };
+
+const isPoll = (ctx) => ctx.sourceElement?.id === "panel";
+const isIdle = () =>
+  document.hidden || refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next;
+
+function showPause() {
+  const button = $("#pause");
+  if (!button) return;
+  button.setAttribute("aria-pressed", refresh.paused);
+  button.lastChild.textContent = refresh.paused ? "Paused" : "Pause";
+}
+
+function togglePause() {
+  refresh.paused = !refresh.paused;
+  sessionStorage.setItem("paused", refresh.paused ? "1" : "0");
+  showPause();
+  if (!refresh.paused) refreshNow();
+}
+
+function refreshNow() {
+  refresh.next = 0;
+  if (panel()) htmx.trigger(panel(), "refresh");
+}
+
+function succeeded(asOf) {
+  if (refresh.failures) say($("#live"), "The connection is back.");
+  Object.assign(refresh, { failures: 0, next: 0, clock: Date.parse(asOf) - Date.now() });
+  const shown = $("#as-of time");
+  if (!shown) return;
+  shown.dateTime = asOf;
+  shown.textContent = asOf.slice(11, 19);
+  $("#as-of-note").textContent = "";
+  delete $("#as-of").dataset.stale;
+  delete panel().dataset.stale;
+}
+
+function failed(status, retryAfter) {
+  if (status === 304 || !panel()) return;
+  const wait = Math.max(Number(retryAfter) || 0, WAITS[Math.min(refresh.failures, 3)]);
+  const seconds = Math.round(wait * (0.9 + Math.random() * 0.2));
+  refresh.next = Date.now() + seconds * 1000;
+  if (!refresh.failures++) say($("#alarm"), "The last refresh failed. What is shown may be old.");
+  const why = status === 403 ? "not allowed any more" : status === 404 ? "it is gone" : "no answer";
+  $("#as-of-note").textContent = `· ${why}, retrying in ${seconds} s`;
+  $("#as-of").dataset.stale = panel().dataset.stale = "";
+}
+
+document.addEventListener("htmx:config:request", (event) => {
+  const { ctx } = event.detail;
+  if (!isPoll(ctx)) return;
+  if (ctx.sourceEvent?.type === "every" && isIdle()) return event.preventDefault();
+  ctx.request.timeout = 8000;
+  if (isBusyInRows()) ctx.request.body.set("upto", firstShownId());
+});
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  if (!isPoll(ctx)) return;
+  const { status, headers } = ctx.response;
+  if (status < 400) succeeded(headers.get("Queue-As-Of"));
+  else failed(status, headers.get("Retry-After"));
+});
+// A panel that could not be had stays as it was; no notice for each failed poll.
+document.addEventListener("htmx:before:swap", (event) => {
+  const { ctx } = event.detail;
+  if (isPoll(ctx) && ctx.response.status >= 400) event.preventDefault();
+});
+document.addEventListener("htmx:error", ({ detail: { ctx } }) => ctx && isPoll(ctx) && failed(0));
+document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
+addEventListener("online", () => refresh.paused || refreshNow());
+
+// --- Ages go on between refreshes, by the database's clock ---
+
+function elapsed(seconds) {
+  const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+  const place = units.findIndex(([, length]) => seconds >= length);
+  if (place < 0 || place === 3) return `${Math.max(0, Math.floor(seconds))}s`;
+  const [[unit, length], [smaller, below]] = [units[place], units[place + 1]];
+  const rest = Math.floor((seconds % length) / below);
+  return `${Math.floor(seconds / length)}${unit} ${String(rest).padStart(2, "0")}${smaller}`;
+}
+
+function tellAges() {
+  if (refresh.paused || refresh.failures || document.hidden) return;
+  for (const time of $$("time[data-age]")) {
+    const text = elapsed(Math.abs(Date.now() + refresh.clock - Date.parse(time.dateTime)) / 1000);
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+function say(region, text) {
+  region.textContent = "";
+  setTimeout(() => (region.textContent = text), 50);
+}
+
+// --- Ticks: kept by id, whatever the refresh does to the rows ---
+
+const ticked = new Set();
+let lastTick = null;
+const boxes = () => $$('#ticked input[name="id"]');
+const firstShownId = () => boxes()[0]?.value;
+// Rows must not move under the reader: newer ones are then only counted.
+const isBusyInRows = () =>
+  panel().matches(".jobs[data-live]") && !location.search.includes("before=") && firstShownId() &&
+  (ticked.size || scrollY > 200 || $("#ticked tbody")?.contains(document.activeElement));
+
+function showTicks() {
+  const bar = $("#ticked-count");
+  if (!bar) return;
+  for (const box of boxes()) box.checked = ticked.has(box.value);
+  const here = boxes().filter((box) => box.checked).length;
+  const gone = ticked.size - here;
+  bar.textContent = ticked.size ? `${here} ticked${gone ? `, ${gone} have moved on` : ""}:` : "";
+  for (const button of $$("#ticked [name=verb]")) button.disabled = !here;
+  const all = $("[data-tick-page]");
+  all.checked = here > 0 && here === boxes().length;
+  all.indeterminate = here > 0 && !all.checked;
+}
+
+function tick(box, on, range) {
+  const all = boxes();
+  const from = range && lastTick ? all.findIndex((other) => other.value === lastTick) : -1;
+  const to = all.indexOf(box);
+  const chosen = from < 0 ? [box] : all.slice(Math.min(from, to), Math.max(from, to) + 1);
+  for (const one of chosen) on ? ticked.add(one.value) : ticked.delete(one.value);
+  lastTick = box.value;
+  showTicks();
+}
+
+document.addEventListener("click", (event) => {
+  const box = event.target.closest('#ticked input[name="id"]');
+  if (box) return tick(box, box.checked, event.shiftKey);
+  if (event.target.matches("[data-tick-page]")) {
+    for (const one of boxes()) event.target.checked ? ticked.add(one.value) : ticked.delete(one.value);
+    return showTicks();
+  }
+  if (event.target.closest("[data-show-newer]")) {
+    event.preventDefault();
+    document.activeElement.blur();
+    scrollTo(0, 0);
+    ticked.clear();
+    return refreshNow();
+  }
+  if (event.target.closest("dialog [data-close]")) {
+    event.preventDefault();
+    dialog.close();
+  }
+});
+
+// --- After each swap: dialogs, ticks, ages; a new filter forgets the ticks of the old one ---
+
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+  if (ctx.target?.id === "dialog-body" && ctx.response.status < 400 && !dialog.open) dialog.showModal();
+  if (ctx.sourceElement?.id === "filter") {
+    ticked.clear();
+    document.activeElement?.id || say($("#live"), "The list is filtered.");
+  }
+  showTicks();
+  tellAges();
+});
+document.addEventListener("queue:changed", () => {
+  dialog.close();
+  ticked.clear();
+  say($("#live"), $("#notice").textContent.trim());
+  refreshNow();
+});
+
+// --- The theme: kept in a cookie, so that the next page is drawn right from the start ---
+
+const THEMES = ["auto", "light", "dark"];
+const theme = () => document.documentElement.dataset.theme || "auto";
+
+function showTheme() {
+  $("#theme-name").textContent = theme()[0].toUpperCase() + theme().slice(1);
+}
+
+function nextTheme() {
+  const next = THEMES[(THEMES.indexOf(theme()) + 1) % 3];
+  if (next === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  document.cookie = `theme=${next}; path=/; max-age=31536000; samesite=lax`;
+  showTheme();
+}
+
+// --- Keys: single ones, off while typing and wherever the reader has turned them off ---
+
+const rows = () => $$("#panel tbody tr[id]");
+let current = null; // the row's id: the row itself may be replaced
+let pendingG = 0;
+
+function move(step) {
+  const all = rows();
+  const place = all.findIndex((row) => row.id === current);
+  const next = all[Math.min(Math.max(place + step, 0), all.length - 1)];
+  if (!next) return;
+  for (const row of all) delete row.dataset.current;
+  next.dataset.current = "";
+  current = next.id;
+  const target = next.querySelector("a.id, input, a");
+  target?.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+const inRow = (selector) => document.getElementById(current ?? "")?.querySelector(selector);
+const verb = (name) =>
+  (inRow(`a[data-verb=${name}]`) || $(`.job__verbs [data-verb=${name}]`))?.click();
+const go = (selector) => $(selector)?.click();
+const copyLink = async () => {
+  await navigator.clipboard?.writeText(location.href);
+  say($("#live"), "The link is copied.");
+};
+const KEYS = {
+  "?": () => help.showModal(),
+  "/": () => $("#filter input:not([type=hidden]), #filter select")?.focus(),
+  j: () => move(1),
+  k: () => move(-1),
+  x: (event) => { const box = inRow("input[name=id]"); if (box) tick(box, !box.checked, event.shiftKey); },
+  a: () => go("[data-tick-page]"),
+  r: () => verb("retry"),
+  c: () => verb("cancel"),
+  ".": togglePause,
+  R: refreshNow,
+  "[": () => go(".pager [rel=prev]"),
+  "]": () => go(".pager [rel=next]"),
+  y: copyLink,
+};
+const PLACES = { n: 1, j: 2, l: 3 };
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem("keys") === "off") return;
+  if (event.target.matches("input:not([type=checkbox]), select, textarea") || $("dialog[open]")) return;
+  const place = Date.now() - pendingG < 1000 && PLACES[event.key];
+  pendingG = event.key === "g" ? Date.now() : 0;
+  if (place) return go(`.top__nav a:nth-child(${place})`);
+  const act = KEYS[event.key] ?? (event.key === "X" ? KEYS.x : null);
+  if (!act) return;
+  event.preventDefault();
+  act(event);
+});
+
+// --- Beginning ---
+
+for (const id of ["#pause", "#theme", "#help-button"]) if ($(id)) $(id).hidden = false;
+$("#pause")?.addEventListener("click", togglePause);
+$("#theme").addEventListener("click", nextTheme);
+$("#help-button").addEventListener("click", () => help.showModal());
+$("#keys-on").checked = localStorage.getItem("keys") !== "off";
+$("#keys-on").addEventListener("change", ({ target }) => localStorage.setItem("keys", target.checked ? "on" : "off"));
+if ($("#as-of time")) refresh.clock = Date.parse($("#as-of time").dateTime) - Date.now();
+// What an action came to has been said; a reload must not say it again.
+const address = new URL(location.href);
+if (address.searchParams.has("done")) {
+  address.searchParams.delete("done");
+  history.replaceState(history.state, "", address);
+}
+showPause();
+showTheme();
+showTicks();
+setInterval(tellAges, 1000);

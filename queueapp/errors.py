@@ -119,7 +119,7 @@ class NotJson(QueueError):
 
 
 class InvalidRequest(QueueError):
-    """Well-formed but invalid; ``context['errors']`` lists ``{"pointer", "detail"}`` each."""
+    """Well-formed but invalid; ``errors`` lists every problem: ``{"pointer", "detail"}``."""
 
     code = "invalid_request"
     status = 422
@@ -127,7 +127,7 @@ class InvalidRequest(QueueError):
 
 
 class InvalidJob(InvalidRequest):
-    """A job that cannot be enqueued as asked for; ``context['errors']`` as above."""
+    """A job that cannot be enqueued as asked for; ``errors`` lists every problem."""
 
     code = "invalid_job"
     title = "The job is not valid"

@@ -28,7 +28,7 @@ _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 def read_id(text: str) -> int:
     """The job id in an address; whatever cannot be one is a job that does not exist."""
     if not _ID.fullmatch(text) or int(text) >= 2**63:
-        raise JobNotFound(f"there is no job {printable(text[:50])!r}: ids are whole numbers from 1")
+        raise JobNotFound(f"there is no job '{printable(text[:50])}': ids are whole numbers from 1")
     return int(text)
 
 

@@ -1,0 +1,58 @@
+"""docs/api.md says what the code does: routes and roles, fields, parameters, codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from flask import Flask
+
+from queueapp.api import LARGEST_BODY, describe
+from queueapp.api.schemas import EventsQuery, JobBody, JobsQuery
+from queueapp.auth import Permission, Role
+from queueapp.auth.access import declared
+from queueapp.auth.roles import GRANTS
+
+TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+
+
+def section(title: str) -> str:
+    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def first_column(text: str) -> set[str]:
+    cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_role_has_what_the_table_says(app: Flask) -> None:
+    rows = re.findall(r"^\| `([A-Z]+ /api[^`]+)` \|(.+)\|$", section("Who may call"), re.MULTILINE)
+    told = {route: [cell.strip() for cell in cells.split("|")] for route, cells in rows}
+
+    found = {}
+    for rule in app.url_map.iter_rules():
+        permission = declared(app, rule.endpoint)
+        if rule.rule.startswith("/api/") and permission is not None:
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+                found[f"{method} {rule.rule}"] = [_reach(permission, role) for role in Role]
+    assert found == told
+
+
+def _reach(permission: Permission, role: Role) -> str:
+    if role not in GRANTS[permission]:
+        return "no"
+    whole = {Permission.READ_OWN: Permission.READ, Permission.CANCEL: Permission.ACT}
+    return "yes" if role in GRANTS[whole.get(permission, permission)] else "its own"
+
+
+def test_every_field_and_parameter_is_documented() -> None:
+    assert first_column(section("Create a job")) >= set(JobBody.model_fields)
+    assert first_column(section("A job")) == set(describe._WHOLE)
+    assert first_column(section("List jobs")) == set(JobsQuery.model_fields)
+    for name in (*EventsQuery.model_fields, *describe._EVENT):
+        assert f"`{name}`" in section("The history of a job")
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    assert LARGEST_BODY == 1024 * 1024
+    assert "1 MiB" in section("Limits")

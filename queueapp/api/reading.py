@@ -41,16 +41,14 @@ def read_query(model: type[Query]) -> Query:
     try:
         return model.model_validate({name: ",".join(values) for name, values in given.items()})
     except ValidationError as error:
-        found = [(str(one["loc"][0]), _detail(one)) for one in _errors(error)]
-    raise _bad_query(
-        [
-            {
-                "parameter": printable(name[:100]),
-                "detail": detail if name in model.model_fields else "unknown parameter",
-            }
-            for name, detail in found
-        ]
-    )
+        errors = [_parameter_problem(one, model) for one in _errors(error)]
+        raise _bad_query(errors) from None
+
+
+def _parameter_problem(found: ErrorDetails, model: type[BaseModel]) -> Problem:
+    name = str(found["loc"][0])
+    detail = _detail(found) if name in model.model_fields else "unknown parameter"
+    return {"parameter": printable(name[:100]), "detail": detail}
 
 
 def _bad_query(errors: list[Problem]) -> BadRequest:
@@ -65,8 +63,8 @@ def read_job() -> EnqueueRequest:
         sent = JobBody.model_validate(body).model_dump(exclude_unset=True)
     except ValidationError as error:
         problems = _all_problems(error, body)
-        first = f"{problems[0]['pointer']} {problems[0]['detail']}".strip()
-        raise InvalidJob(f"the job is not valid: {first}", errors=problems) from None
+        said = f"the job is not valid: {_first(problems)}"
+        raise InvalidJob(said, errors=problems) from None
     return _enqueue_request(sent)
 
 
@@ -77,8 +75,7 @@ def read_reason() -> str | None:
         reason: str | None = ReasonBody.model_validate(body).reason
     except ValidationError as error:
         problems = _shape_problems(error)
-        first = f"{problems[0]['pointer']} {problems[0]['detail']}".strip()
-        raise InvalidRequest(first, errors=problems) from None
+        raise InvalidRequest(_first(problems), errors=problems) from None
     return reason
 
 
@@ -135,6 +132,10 @@ def _all_problems(error: ValidationError, body: Any) -> list[Problem]:
         if one["pointer"] != "/kind" or "kind" in body:
             found[one["pointer"]] = one
     return list(found.values())
+
+
+def _first(problems: list[Problem]) -> str:
+    return f"{problems[0]['pointer']} {problems[0]['detail']}".strip()
 
 
 def _shape_problems(error: ValidationError) -> list[Problem]:

@@ -76,7 +76,7 @@ def demo(port: int, workers: int, duration: float | None) -> None:
         )
     port = _free_port(port)
     with ExitStack() as stack:
-        receiver = stack.enter_context(closing(Receiver()))
+        receiver = stack.enter_context(closing(Receiver(port + 1)))
         run = _Demo(f"http://127.0.0.1:{port}", urllib3.PoolManager(timeout=5, retries=False))
         stack.enter_context(_signals(run))
         stack.callback(lambda: children.stop_all(run.running, run.in_a_hurry))

@@ -37,10 +37,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Receiver:
-    """The receiver on a free port of 127.0.0.1, in a thread of its own."""
+    """The receiver on 127.0.0.1, in a thread of its own.
 
-    def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    ``port`` is taken if it is free: webhooks left over from the last demo then still arrive.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+        except (OSError, OverflowError):
+            self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
         self.host = f"127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

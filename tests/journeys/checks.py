@@ -1,0 +1,152 @@
+"""The standing checks: what must hold after every journey, whatever happened in it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Row
+
+from queueapp.jobs import audit
+from queueapp.jobs.status import FINAL
+from tests.journeys.journey import Journey
+from tests.journeys.processes import until
+
+_EVENTS = """
+SELECT job_id, kind, event, to_status, attempt, data, created_at,
+  (data->>'available_at')::timestamptz AS available_at
+FROM job_events WHERE job_id IS NOT NULL ORDER BY job_id, id
+"""
+
+_ODD_ROWS = """
+SELECT id, status, attempts, max_attempts, locked_by FROM jobs
+WHERE attempts > max_attempts
+  OR (status = 'running') <> (locked_by IS NOT NULL)
+  OR (status = 'running') <> (lease_token IS NOT NULL)
+  OR (status = 'running') <> (lease_expires_at IS NOT NULL)
+"""
+
+_OVERDUE = """
+SELECT count(*) FROM jobs WHERE status = 'running' AND lease_expires_at < clock_timestamp()
+"""
+
+# Our own question is not idle and holds no such lock.
+_LEFT_OPEN = """
+SELECT (SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE 'idle in transaction%%')
+     + (SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+        WHERE l.locktype = 'advisory' AND d.datname = current_database())
+"""
+
+
+def stand(
+    journey: Journey,
+    *,
+    accepted: Collection[int] = (),
+    every_claim_started: bool = True,
+    frozen: bool = False,
+) -> None:
+    """Check all of it. Running jobs of other gates must have ended before.
+
+    ``accepted``: ids that producers were promised. ``every_claim_started`` False: claims may have
+    been handed back or lost before their handlers began (prefetch, kill -9, a database that died).
+    ``frozen``: a holder was stopped past its lease, so runs of one job may overlap.
+    """
+    until(lambda: not journey.one(_OVERDUE), "no lease stays overdue", within=10)
+    _canary(journey)
+    events = _by_job(journey)
+    _promises_are_kept(journey, accepted)
+    _rows_are_sound(journey)
+    _ledger_leads_to_the_rows(journey)
+    _lives_end_once(journey, events)
+    _starts_are_claims(journey, events, exactly=every_claim_started)
+    _starts_are_due(journey, events)
+    if not frozen:
+        _runs_do_not_overlap(journey)
+    until(lambda: not journey.one(_LEFT_OPEN), "no transaction or advisory lock is left open")
+
+
+def _canary(journey: Journey) -> None:
+    """A fresh job is done at once by what is there; a worker is started only if none is."""
+    if not journey.processes.running("work"):
+        journey.work()
+    job = journey.enqueue_one("journey.tick", priority=1000)
+    journey.wait_for_status(job, "succeeded", within=5)
+
+
+def _by_job(journey: Journey) -> dict[int, list[Row[Any]]]:
+    grouped: dict[int, list[Row[Any]]] = defaultdict(list)
+    for event in journey.rows(_EVENTS):
+        grouped[event.job_id].append(event)
+    return grouped
+
+
+def _promises_are_kept(journey: Journey, accepted: Collection[int]) -> None:
+    there = {row.id for row in journey.rows("SELECT id FROM jobs")}
+    assert set(accepted) <= there
+
+
+def _rows_are_sound(journey: Journey) -> None:
+    assert journey.rows(_ODD_ROWS) == []
+
+
+def _ledger_leads_to_the_rows(journey: Journey) -> None:
+    snapshot = {"isolation_level": "REPEATABLE READ"}
+    with journey.engine.connect().execution_options(**snapshot) as connection:
+        reports = [report for _, report in audit.check(connection)]
+    assert reports[-1].offenders == []
+    assert reports[-1].truncated == 0
+
+
+def _lives_end_once(journey: Journey, events: dict[int, list[Row[Any]]]) -> None:
+    """One final event a life at most; the last life's is the row's status."""
+    for row in journey.rows("SELECT id, status FROM jobs"):
+        lives: list[list[str]] = [[]]
+        for event in events[row.id]:
+            if event.event == "requeued":
+                lives.append([])
+            elif event.event != "stale_write_rejected" and event.to_status in FINAL:
+                lives[-1].append(event.to_status)
+        wanted = [row.status] if row.status in FINAL else []
+        assert lives[-1] == wanted, f"job {row.id}"
+        assert all(len(life) == 1 for life in lives[:-1]), f"job {row.id}"
+
+
+def _starts_are_claims(
+    journey: Journey, events: dict[int, list[Row[Any]]], *, exactly: bool
+) -> None:
+    starts = journey.ledger.starts_by_job()
+    for job, lines in events.items():
+        if not lines[0].kind.startswith("journey."):
+            continue  # other kinds do not write into the outside ledger
+        claims = sum(line.event == "claimed" for line in lines)
+        assert starts[job] <= claims, f"job {job}"
+        assert starts[job] == claims or not exactly, f"job {job}"
+
+
+def _starts_are_due(journey: Journey, events: dict[int, list[Row[Any]]]) -> None:
+    """No claim before its due time, no handler before its claim: one machine, one clock."""
+    claims: dict[tuple[int, int], float] = {}
+    for job, lines in events.items():
+        available = None
+        for line in lines:
+            available = line.available_at or available
+            if line.event == "claimed":
+                assert available is not None
+                assert line.created_at >= available, f"job {job} was claimed early"
+                # Attempts are counted anew in each life; the first one is the earliest.
+                claims.setdefault((job, line.attempt), line.created_at.timestamp())
+    for start in journey.ledger.starts():
+        assert start.at >= claims[start.job, start.attempt], f"job {start.job} began early"
+
+
+def _runs_do_not_overlap(journey: Journey) -> None:
+    """A run that a crash cut off has no end: then only the next start is compared."""
+    ends: dict[tuple[int, int, int], float] = {
+        (line.job, line.attempt, line.pid): line.mono for line in journey.ledger.ends()
+    }
+    last: dict[int, float] = {}
+    for start in sorted(journey.ledger.starts(), key=lambda line: line.mono):
+        assert start.mono >= last.get(start.job, 0.0), f"job {start.job} ran twice at once"
+        last[start.job] = ends.get((start.job, start.attempt, start.pid), start.mono)

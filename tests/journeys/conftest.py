@@ -1,0 +1,39 @@
+"""Journeys: the product's own processes, from outside, on a real database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.journey import Journey
+
+
+@pytest.fixture
+def journey(database_url: str, tmp_path: Path) -> Iterator[Journey]:
+    """A queue of the test's own; every process that it starts is killed at the end."""
+    journey = Journey(database_url, tmp_path)
+    yield journey
+    journey.close()
+
+
+@pytest.fixture
+def slow_updates(journey: Journey) -> Iterator[Callable[[float], None]]:
+    """Make each write of a job's row take so many seconds: what can collide then does."""
+
+    def slow_down(seconds: float) -> None:
+        with journey.engine.begin() as connection:
+            connection.exec_driver_sql(_SLOW.format(seconds=seconds))
+
+    yield slow_down
+    journey.processes.close()
+    with journey.engine.begin() as connection:
+        connection.exec_driver_sql("DROP FUNCTION slow_update() CASCADE")
+
+
+_SLOW = """
+CREATE FUNCTION slow_update() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_sleep({seconds}); RETURN NEW; END $$;
+CREATE TRIGGER slow_update BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION slow_update()
+"""

@@ -1,0 +1,77 @@
+"""The kinds of job that the journeys run, in real workers: each notes its starts and ends.
+
+Only worker and web processes import this (``QUEUE_HANDLERS``); the tests know the kinds by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from queueapp import JobContext, handler
+from tests.journeys import ledger
+
+# A gate that a failed test never opens must not outlive it for long.
+_GATE_PATIENCE_S = 110.0
+
+
+@contextlib.contextmanager
+def noted(context: JobContext) -> Iterator[dict[str, Any]]:
+    """Note start and end around the work; gives what the work may return as its result."""
+    ledger.note("start", context.id, context.attempt)
+    try:
+        yield {"attempt": context.attempt, "pid": os.getpid()}
+    finally:
+        ledger.note("end", context.id, context.attempt)
+
+
+@handler("journey.tick")
+def tick(context: JobContext, ms: float = 1.0) -> dict[str, Any]:
+    """Take ``ms`` milliseconds."""
+    with noted(context) as result:
+        time.sleep(ms / 1000)
+        return result
+
+
+@handler("journey.gate")
+def gate(context: JobContext) -> dict[str, Any]:
+    """Run until the test opens this attempt's gate, deaf to every request to stop."""
+    opened = Path(os.environ[ledger.GATES]) / f"{context.id}-{context.attempt}"
+    deadline = time.monotonic() + _GATE_PATIENCE_S
+    with noted(context) as result:
+        while not opened.exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nobody opened {opened.name}")
+            time.sleep(0.01)
+        return result
+
+
+@handler("journey.polite")
+def polite(context: JobContext, seconds: float = 60.0) -> dict[str, Any]:
+    """Work in steps, tell the progress, stop when asked to."""
+    began = time.monotonic()
+    with noted(context) as result:
+        while (done := time.monotonic() - began) < seconds:
+            context.progress(100 * done / seconds, f"{done:.1f} of {seconds:g} s")
+            context.wait(0.05)
+        return result
+
+
+@handler("journey.exit")
+def leave(context: JobContext) -> None:
+    """Take the whole process down, as a crash in a C library does."""
+    ledger.note("start", context.id, context.attempt)
+    os._exit(1)
+
+
+@handler("journey.flaky")
+def flaky(context: JobContext, fail_first: int = 1) -> dict[str, Any]:
+    """Fail the first attempts."""
+    with noted(context) as result:
+        if context.attempt <= fail_first:
+            raise RuntimeError(f"attempt {context.attempt} is meant to fail")
+        return result

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import actions, events, filters, frame, job, jobs, now
-from queueapp.console.blueprint import bp
-
-__all__ = ["actions", "events", "init_app", "job", "jobs", "now"]
+from queueapp.console import filters, frame
+from queueapp.console.routes import bp
 
 
 def init_app(app: Flask) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
@@ -20,7 +20,8 @@ from queueapp.jobs.queries.bounds import SCAN_LIMIT
 from queueapp.jobs.status import Event
 
 
-class Cursor(NamedTuple):
+@dataclass(frozen=True)
+class Cursor:
     """A place in the log."""
 
     xid: int
@@ -79,14 +80,17 @@ _BELOW_ID = " AND e.id < %(id)s"
 # The bodies stay in the database: only the newest traceback is shown, and it is read by itself.
 _OF_JOB = """
 SELECT id, event, from_status, to_status, attempt, lease_token, actor, left(reason, 2000) AS reason,
-  data - 'traceback' AS data, created_at
+  CASE WHEN jsonb_typeof(data) <> 'object' THEN data
+    WHEN data ? 'error_message' THEN (data - 'traceback')
+      || jsonb_build_object('error_message', left(data->>'error_message', 500))
+    ELSE data - 'traceback' END AS data, created_at
 FROM job_events WHERE job_id = %(job_id)s ORDER BY id DESC LIMIT %(limit)s"""
 
 _LAST_FAILURE = """
 SELECT id, attempt, created_at, left(data->>'traceback', 70000) AS traceback FROM (
   SELECT id, attempt, created_at, data FROM job_events WHERE job_id = %(job_id)s
   ORDER BY id DESC LIMIT %(limit)s
-) newest WHERE data ? 'traceback' ORDER BY id DESC LIMIT 1"""
+) newest WHERE jsonb_typeof(data) = 'object' AND data ? 'traceback' ORDER BY id DESC LIMIT 1"""
 
 
 def events_of(

@@ -1,0 +1,12 @@
+"""Every address of the console: importing a page hangs its routes on the blueprint."""
+
+from __future__ import annotations
+
+from queueapp.console.actions import act, act_on_many, ask, ask_many
+from queueapp.console.blueprint import bp
+from queueapp.console.events import events
+from queueapp.console.job import job
+from queueapp.console.jobs import jobs
+from queueapp.console.now import now
+
+__all__ = ["act", "act_on_many", "ask", "ask_many", "bp", "events", "job", "jobs", "now"]

@@ -1,0 +1,223 @@
+"""Retry and cancel: asked first, done once, told about, and recorded with who and why."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from queueapp.console.outcomes import Done
+from queueapp.jobs import queries
+from queueapp.jobs.status import Status
+from tests.console.conftest import DIALOG, Console, words
+from tests.factories import make_job
+
+
+def status_of(session: Session, job_id: int) -> str:
+    session.rollback()
+    return queries.get_job(session, job_id).status
+
+
+@pytest.mark.parametrize(
+    ("verb", "before", "after", "event"),
+    [
+        ("retry", Status.FAILED, "queued", "requeued"),
+        ("retry", Status.CANCELLED, "queued", "requeued"),
+        ("cancel", Status.QUEUED, "cancelled", "cancelled"),
+        ("cancel", Status.HELD, "cancelled", "cancelled"),
+        ("cancel", Status.RUNNING, "running", "cancel_requested"),
+    ],
+)
+def test_a_verb_without_scripts_leads_back_to_where_it_was_asked_for(
+    console: Console, session: Session, verb: str, before: Status, after: str, event: str
+) -> None:
+    job = make_job(session, before)
+    session.commit()
+    back = "/jobs?status=failed&kind=demo.echo"
+
+    page = console.get(f"/jobs/{job.id}/{verb}?next={back.replace('&', '%26')}")
+    assert f'action="/jobs/{job.id}/{verb}"' in page
+    assert "hx-post" not in page
+    answer = console.post(f"/jobs/{job.id}/{verb}", next=back, reason=" order 66 ")
+
+    assert answer.status_code == 303
+    assert answer.headers["Location"].startswith(f"{back}&done={verb}.")
+    assert status_of(session, job.id) == after
+    last = queries.events_of(session, job.id)[-1]
+    assert (last.event, last.actor, last.reason) == (event, "user:local", "order 66")
+    assert last.data["via"] == "console"
+
+
+def test_what_was_done_is_said_on_the_page_it_leads_back_to(console: Console) -> None:
+    assert "Retrying 1 job." in words(console.get("/jobs?done=retry.1.0.0"))
+    assert "status changed" in words(console.get("/?done=cancel.1.0.2"))
+    assert "notice" not in words(console.get("/jobs?done=%3Cb%3Ehello"))
+
+
+def test_a_verb_in_the_dialog_answers_with_a_notice(console: Console, session: Session) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    dialog = console.client.get(f"/jobs/{job.id}/retry", headers=DIALOG).text
+    assert dialog.startswith('<section id="confirm"')
+    assert f'hx-post="/jobs/{job.id}/retry"' in dialog
+    answer = console.click(f"/jobs/{job.id}/retry")
+
+    assert answer.status_code == 200
+    assert answer.headers["HX-Trigger"] == "queue:changed"
+    assert answer.text.startswith('<div hx-swap-oob="innerHTML:#notice">')
+    assert "Retrying 1 job." in words(answer.text)
+
+
+def test_a_verb_that_comes_too_late_is_refused_and_said(console: Console, session: Session) -> None:
+    job = make_job(session, Status.SUCCEEDED)
+    session.commit()
+
+    page = console.post(f"/jobs/{job.id}/cancel")
+    notice = console.click(f"/jobs/{job.id}/retry")
+
+    assert page.status_code == notice.status_code == 409
+    assert f"ob {job.id} is succeeded" in words(page.text)
+    assert notice.text.startswith("<div hx-swap-oob")
+
+
+def test_a_double_click_retries_once(console: Console, session: Session) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    answers = [console.click(f"/jobs/{job.id}/retry").status_code for _ in range(2)]
+
+    assert answers == [200, 409]
+    events = [event.event for event in queries.events_of(session, job.id)]
+    assert events.count("requeued") == 1
+
+
+def test_a_job_locked_by_somebody_is_said_to_be_busy(
+    console: Console, session: Session, engine: sa.Engine
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+    with engine.connect() as rival:
+        rival.execute(sa.text("SELECT 1 FROM jobs FOR UPDATE"))
+
+        answer = console.post(f"/jobs/{job.id}/retry")
+
+        rival.rollback()
+    assert answer.status_code == 409
+    assert "job_busy" in answer.text
+
+
+def test_ticked_jobs_are_asked_about_and_moved_together(console: Console, session: Session) -> None:
+    failed = [make_job(session, Status.FAILED).id for _ in range(2)]
+    running = make_job(session, Status.RUNNING).id
+    session.commit()
+    ids = [*failed, running]
+
+    page = console.get(f"/jobs/bulk?verb=retry&next=/jobs&{'&'.join(f'id={i}' for i in ids)}")
+    assert "Retry 2 jobs" in words(page)
+    assert "status does not allow it: 1" in words(page)
+    asked = [int(found) for found in re.findall(r'name="id" value="(\d+)"', page)]
+    assert asked == failed
+    answer = console.post("/jobs/bulk", verb="retry", id=ids, next="/jobs")
+
+    assert answer.headers["Location"] == "/jobs?done=retry.2.0.1"
+    assert [status_of(session, job_id) for job_id in ids] == ["queued", "queued", "running"]
+
+
+def test_cancelling_many_tells_the_stopping_ones_apart(console: Console, session: Session) -> None:
+    ids = [make_job(session, s).id for s in (Status.QUEUED, Status.RUNNING, Status.SUCCEEDED)]
+    session.commit()
+
+    answer = console.click("/jobs/bulk", verb="cancel", id=ids)
+
+    assert "Cancelled 1 job; asked 1 running job to stop; left 1 job alone" in words(answer.text)
+
+
+def test_nothing_ticked_is_said(console: Console) -> None:
+    assert "No job is ticked." in words(console.get("/jobs/bulk?verb=cancel"))
+    answer = console.click("/jobs/bulk", verb="cancel")
+    assert "No job was ticked." in words(answer.text)
+
+
+@pytest.mark.parametrize("path", ["/jobs/1/explode", "/jobs/bulk?verb=explode", "/jobs/bulk"])
+def test_an_unknown_verb_is_not_found(client: FlaskClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+    assert client.post(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "ids", [["abc"], ["0"], [str(2**63)], [str(number) for number in range(1, 502)]]
+)
+def test_ids_that_are_none_are_refused(console: Console, ids: list[str]) -> None:
+    assert console.post("/jobs/bulk", verb="cancel", id=ids).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/jobs\r\nSet-Cookie: a=b",
+        "evil",
+        "",
+    ],
+)
+def test_an_action_leads_nowhere_but_into_the_console(
+    console: Console, session: Session, away: str
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    answer = console.post(f"/jobs/{job.id}/retry", next=away)
+
+    assert answer.headers["Location"] == f"/jobs/{job.id}?done=retry.1.0.0"
+
+
+def test_a_page_of_another_site_cannot_act(client: FlaskClient, session: Session) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+        assert client.post(f"/jobs/{job.id}/retry", headers=headers).status_code == 403
+        assert client.post("/jobs/bulk", headers=headers).status_code == 403
+
+    assert status_of(session, job.id) == "failed"
+
+
+def test_no_get_changes_anything(console: Console, session: Session) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    console.get(f"/jobs/{job.id}/retry")
+    console.get(f"/jobs/bulk?verb=retry&id={job.id}")
+
+    assert status_of(session, job.id) == "failed"
+
+
+def test_a_reason_with_unprintable_characters_is_made_printable(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    assert console.post(f"/jobs/{job.id}/retry", reason="a\x00b").status_code == 303
+
+    assert queries.events_of(session, job.id)[-1].reason == "a\\x00b"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "retry", "retry.1", "purge.1.0.0", "retry.1.0.0.0", "retry.٣.0.0"]
+)
+def test_what_is_no_outcome_says_nothing(text: str) -> None:
+    assert Done.read(text) is None
+
+
+def test_an_outcome_is_read_as_it_was_written() -> None:
+    done = Done("cancel", 2, 1, 3)
+
+    assert Done.read(str(done)) == done

@@ -1,0 +1,51 @@
+"""Whatever a producer, a handler or a worker has stored stays text on every page."""
+
+from __future__ import annotations
+
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from tests.console.conftest import Console, words
+from tests.console.hostile import MARK, TEXT, make_hostile_jobs
+
+
+def test_stored_text_is_escaped_on_every_page(console: Console, session: Session) -> None:
+    for path in _paths(make_hostile_jobs(session)):
+        _assert_inert(console.get(path), path)
+
+
+def test_stored_text_is_shown_as_it_is(console: Console, session: Session) -> None:
+    [job_id, *_] = make_hostile_jobs(session)
+
+    shown = words(console.get(f"/jobs/{job_id}"))
+
+    # Once as message and as progress note; within JSON its quotes are escaped.
+    assert shown.count(" ".join(TEXT.split())) >= 2
+
+
+def test_text_in_the_address_is_escaped(client: FlaskClient) -> None:
+    for path in ("/jobs", "/events", "/jobs/bulk", "/", "/jobs/1/cancel"):
+        for name in ("status", "kind", "priority", "key", "event", "job", "done", "next", "a<b>"):
+            answer = client.get(path, query_string={name: TEXT, "verb": "retry"})
+            _assert_inert(answer.text, f"{path} {name}")
+
+
+def _paths(ids: list[int]) -> list[str]:
+    many = "&".join(f"id={job_id}" for job_id in ids)
+    alone = [f"/jobs/{job_id}" for job_id in ids]
+    return [
+        "/",
+        "/jobs",
+        "/events",
+        *alone,
+        *(f"{path}/{verb}" for path in alone for verb in ("retry", "cancel")),
+        f"/jobs/bulk?verb=cancel&{many}",
+        *(f"/events?job={job_id}" for job_id in ids),
+    ]
+
+
+def _assert_inert(page: str, where: str) -> None:
+    for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload", f"'/{MARK}'"):
+        assert raw not in page, f"{raw} on {where}"
+    assert f'href="javascript:{MARK}' not in page, where
+    assert "49{%" not in page, where

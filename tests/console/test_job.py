@@ -1,0 +1,122 @@
+"""The page of one job: everything there is to know, nothing that could break it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import queries, transitions
+from queueapp.jobs.queries import bodies
+from queueapp.jobs.status import FINAL, Status
+from tests.console.conftest import Console, words
+from tests.factories import HOLDER, claim_one, make_job, outcome
+
+
+def test_a_failed_job_shows_its_error_with_the_traceback(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, max_attempts=1)
+    data = {"traceback": "Traceback: line 88, in deliver", "run_ms": 1250, "error_class": "Oops"}
+    claim = claim_one(session, job.id)
+    transitions.settle(session, [outcome(claim, "fail", data=data)], actor=HOLDER.name)
+    session.commit()
+
+    shown = words(console.get(f"/jobs/{job.id}"))
+
+    assert f"failed {job.id} demo.echo" in shown
+    assert "attempts 1 of 1" in shown
+    assert "ValueError no such thing" in shown
+    assert "Traceback: line 88, in deliver" in shown
+    assert "1.25 s failed" in shown
+
+
+def test_a_running_job_shows_its_lease_and_progress(console: Console, session: Session) -> None:
+    job = make_job(session, Status.RUNNING, progress=42, progress_note="page 3 of 7")
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}")
+    shown = words(page)
+
+    assert f"held by {job.locked_by}" in shown
+    assert "when last is not recorded" in shown
+    assert f"lease token {str(job.lease_token)[:8]}" in shown
+    assert '<progress max="100" value="42"' in page
+    assert "42 % page 3 of 7" in shown
+
+
+def test_an_overdue_lease_is_said_to_be(console: Console, session: Session) -> None:
+    now = queries.database_now(session)
+    job = make_job(session, Status.RUNNING, lease_expires_at=now)
+    session.commit()
+
+    assert "ago) overdue" in words(console.get(f"/jobs/{job.id}"))
+
+
+@pytest.mark.parametrize("status", Status)
+def test_the_page_refreshes_itself_until_the_job_is_over(
+    console: Console, session: Session, status: Status
+) -> None:
+    job = make_job(session, status)
+    session.commit()
+
+    polls = "every 2s" in console.panel(f"/jobs/{job.id}").text
+
+    assert polls is (status not in FINAL)
+
+
+def test_numbers_in_a_payload_keep_every_digit(console: Console, session: Session) -> None:
+    job = make_job(session, payload={"big": 123456789012345678901234567890})
+    session.commit()
+
+    assert "123456789012345678901234567890" in console.get(f"/jobs/{job.id}")
+
+
+def test_a_large_payload_is_cut_and_offered_whole(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(session, payload={"text": "x" * 400_000})
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}")
+
+    assert len(page) < 330_000
+    assert f'href="/api/jobs/{job.id}" download' in page
+    assert "390.6 KiB" in words(page)
+    assert bodies.BODY_LIMIT == 256 * 1024
+
+
+def test_a_long_history_shows_its_end_and_leads_to_the_rest(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session)
+    for _ in range(110):
+        claim = claim_one(session, job.id)
+        transitions.settle(session, [outcome(claim, "release")], actor=HOLDER.name)
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}")
+
+    assert page.count('<tr id="event-') == 200
+    assert f'href="/events?job={job.id}"' in page
+    assert "handed back 110 times" in words(page)
+
+
+def test_a_job_asked_to_stop_is_not_asked_again(console: Console, session: Session) -> None:
+    job = make_job(session, Status.RUNNING)
+    transitions.cancel(session, [job.id], actor="user:ana")
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}")
+
+    assert "asked to stop" in words(page)
+    assert f"/jobs/{job.id}/cancel" not in page
+
+
+@pytest.mark.parametrize("result", [{"a": 1}, [1, 2], "text", 0, False])
+def test_any_result_is_shown(console: Console, session: Session, result: Any) -> None:
+    job = make_job(session, Status.SUCCEEDED, result=result)
+    session.commit()
+
+    assert "Result" in words(console.get(f"/jobs/{job.id}"))

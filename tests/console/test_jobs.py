@@ -1,0 +1,250 @@
+"""The list of jobs: the address says all, no row is lost between pages, nothing is ignored."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from queueapp.console import jobs as jobs_page
+from queueapp.extensions import db
+from queueapp.jobs.queries import listing
+from queueapp.jobs.status import Status
+from tests.console.conftest import PANEL, Console, job_ids, words
+from tests.factories import make_job
+from tests.jobs.plans import statements_of
+
+
+@pytest.fixture
+def three_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_page, "ROWS", 3)
+
+
+def link(page: str, rel: str) -> str | None:
+    found = re.search(rf'rel="{rel}" href="([^"]+)"', page)
+    return found[1].replace("&amp;", "&") if found else None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "status=failed",
+        "status=failed&status=held",
+        "kind=mail.send",
+        "producer=shop",
+        "priority=-3",
+        "key=order-1",
+        "fingerprint=abc",
+        "status=failed&kind=mail.send&producer=shop&priority=-3&fingerprint=abc&key=order-1",
+    ],
+)
+def test_the_address_narrows_the_list(console: Console, session: Session, query: str) -> None:
+    make_job(session)
+    wanted = make_job(
+        session,
+        Status.FAILED,
+        kind="mail.send",
+        producer="shop",
+        priority=-3,
+        key="order-1",
+        request_hash="x",
+        error_fingerprint="abc",
+    )
+    session.commit()
+
+    assert job_ids(console.get(f"/jobs?{query}")) == [wanted.id]
+
+
+def test_each_view_of_the_queued_is_a_status_of_its_own(console: Console, session: Session) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    due = make_job(session).id
+    scheduled = make_job(session, available_at=later).id
+    retrying = make_job(session, available_at=later, attempts=2).id
+    session.commit()
+
+    assert job_ids(console.get("/jobs?status=due")) == [due]
+    assert job_ids(console.get("/jobs?status=scheduled")) == [retrying, scheduled]
+    assert job_ids(console.get("/jobs?status=retrying")) == [retrying]
+    shown = words(console.get("/jobs"))
+    assert "queued 3 due 1 scheduled 2 retrying 1" in shown
+    assert "due in 59m" in shown
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("status=foo", "There is no status “foo”."),
+        ("status=due&status=failed", "cannot be combined"),
+        ("priority=abc", "“abc” is no priority"),
+        ("priority=99999", "“99999” is no priority"),
+        ("task=mail", "There is no filter “task”."),
+        ("kind=%00", "No job has such a kind."),
+    ],
+)
+def test_a_filter_that_cannot_match_is_said_not_ignored(
+    console: Console, session: Session, query: str, said: str
+) -> None:
+    make_job(session)
+    session.commit()
+
+    page = console.get(f"/jobs?{query}")
+
+    assert said in words(page)
+    assert job_ids(page) == []
+
+
+def test_pages_lead_through_every_job_and_back(
+    console: Console, session: Session, three_a_page: None
+) -> None:
+    made = [make_job(session, kind="a.b").id for _ in range(8)][::-1]
+    make_job(session)
+    session.commit()
+
+    seen, page = [], console.get("/jobs?kind=a.b")
+    assert link(page, "prev") is None
+    while True:
+        seen += job_ids(page)
+        older = link(page, "next")
+        if older is None:
+            break
+        assert "kind=a.b" in older
+        page = console.get(older)
+    assert seen == made
+
+    newer = link(page, "prev")
+    assert newer is not None
+    assert job_ids(console.get(newer)) == made[3:6]
+    top = console.get(link(console.get(newer), "prev") or "")
+    assert job_ids(top) == made[:3]
+    assert link(top, "prev") is None
+
+
+def test_empty_fields_of_a_form_leave_the_address(client: FlaskClient) -> None:
+    answer = client.get("/jobs?kind=mail.send&producer=&status=failed&priority=+")
+
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == "/jobs?status=failed&kind=mail.send"
+
+
+def test_a_changed_filter_pushes_its_address_and_a_refresh_does_not(client: FlaskClient) -> None:
+    asked = "/jobs?kind=mail.send&producer="
+
+    changed = client.get(asked, headers={**PANEL, "HX-Source": "form#filter"})
+    polled = client.get(asked, headers={**PANEL, "HX-Source": "section#panel"})
+
+    assert changed.headers["HX-Push-Url"] == "/jobs?kind=mail.send"
+    assert "HX-Push-Url" not in polled.headers
+
+
+def test_while_rows_are_ticked_newer_ones_are_counted_not_shown(
+    console: Console, session: Session
+) -> None:
+    old = [make_job(session).id for _ in range(2)]
+    new = [make_job(session).id for _ in range(3)]
+    session.commit()
+
+    panel = console.panel(f"/jobs?upto={old[-1]}").text
+
+    assert job_ids(panel) == old[::-1]
+    assert "3 newer – show" in words(panel)
+    assert new[0] not in job_ids(panel)
+
+
+def test_a_list_shows_no_payload_result_or_error_text(console: Console, session: Session) -> None:
+    make_job(
+        session,
+        Status.FAILED,
+        payload={"secret": "in-payload"},
+        result={"secret": "in-result"},
+        error_message="in-error-message",
+    )
+    session.commit()
+
+    for path in ("/", "/jobs", "/events"):
+        page = console.get(path)
+        assert "in-payload" not in page
+        assert "in-result" not in page
+        assert "in-error-message" not in page
+
+
+def test_no_match_says_what_to_widen(console: Console, session: Session) -> None:
+    make_job(session)
+    session.commit()
+
+    page = console.get("/jobs?status=failed&kind=demo.echo")
+
+    assert "No job matches. The same in every status All jobs" in words(page)
+    assert 'href="/jobs?kind=demo.echo"' in page
+
+
+def test_a_list_that_did_not_look_at_everything_says_so(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SCAN_LIMIT", 2)
+    rare = make_job(session, kind="rare.kind").id
+    for _ in range(3):
+        make_job(session)
+    session.commit()
+
+    page = console.get("/jobs?kind=rare.kind")
+    assert "None of the" in words(page)
+    further = link(page, "next")
+    assert further is not None
+    assert job_ids(console.get(further)) == [rare]
+
+
+def test_every_row_offers_what_its_status_allows(console: Console, session: Session) -> None:
+    by_status = {status: make_job(session, status).id for status in Status}
+    session.commit()
+
+    page = console.get("/jobs")
+    offered = set(re.findall(r'href="/jobs/(\d+)/(retry|cancel)\?', page))
+
+    assert offered == {
+        (str(by_status[status]), verb)
+        for verb, statuses in {
+            "cancel": (Status.QUEUED, Status.RUNNING, Status.HELD),
+            "retry": (Status.FAILED, Status.CANCELLED),
+        }.items()
+        for status in statuses
+    }
+
+
+def test_the_list_takes_as_many_statements_for_fifty_rows_as_for_one(
+    app: Flask, console: Console, session: Session
+) -> None:
+    with app.app_context():
+        engine = db.engine
+    counts = []
+    for rows in (1, 49):
+        for _ in range(rows):
+            make_job(session, Status.QUEUED)
+        session.commit()
+        with statements_of(engine) as sent:
+            assert console.panel("/jobs").status_code == 200
+        counts.append(len(sent))
+
+    assert counts[0] == counts[1] <= 7
+
+
+def test_one_odd_row_does_not_take_the_list(console: Console, session: Session) -> None:
+    job = make_job(session, Status.SUCCEEDED)
+    session.execute(
+        sa.text(
+            "UPDATE jobs SET payload = '\"text\"', result = 'null', kind = 'zz', timeout_s = 0,"
+            " finished_at = created_at - interval '1 year', started_at = NULL,"
+            " error_class = E'a\\x01\\nb', handbacks = 2147483647"
+        )
+    )
+    session.execute(
+        sa.text("UPDATE job_events SET data = '[1]', attempt = NULL, from_status = 'running'")
+    )
+    session.commit()
+
+    for path in ("/", "/jobs", "/events", f"/jobs/{job.id}"):
+        console.get(path)

@@ -1,0 +1,160 @@
+"""Every page: one address, two bodies; nothing is sent again that has not changed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import transitions
+from queueapp.jobs.status import Status
+from tests.console.conftest import Console, words
+from tests.factories import make_job
+
+PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job=1"]
+
+
+@pytest.fixture
+def failed_job(session: Session) -> int:
+    job_id = make_job(session, Status.FAILED).id
+    session.commit()
+    return job_id
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_contains_the_very_panel_that_its_script_gets(
+    console: Console, failed_job: int, path: str
+) -> None:
+    page, panel = console.get(path), console.panel(path)
+
+    assert panel.text.startswith('<section id="panel"')
+    assert panel.text.endswith("</section>")
+    assert _without_times(panel.text) in _without_times(page)
+    assert panel.headers["Vary"] == "HX-Request-Type, HX-Target"
+    assert panel.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_panel_that_has_not_changed_is_not_sent_again(
+    console: Console, session: Session, failed_job: int, path: str
+) -> None:
+    tag = re.findall(r'hx-ptag="(\w+)"', console.get(path))[0]
+
+    again = console.panel(path, tag)
+    assert (again.status_code, again.data) == (304, b"")
+    assert again.headers["Queue-As-Of"].endswith("Z")
+
+    transitions.requeue(session, [failed_job], actor="user:ana")
+    session.commit()
+    changed = console.panel(path, tag)
+    assert changed.status_code == 200
+    assert changed.headers["HX-PTag"] != tag
+
+
+def test_the_mark_of_one_address_is_nothing_to_another(console: Console, failed_job: int) -> None:
+    tag = console.panel("/jobs").headers["HX-PTag"]
+
+    assert console.panel("/jobs?status=failed", tag).status_code == 200
+
+
+def test_progress_and_a_renewed_lease_change_the_page_of_the_job(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, Status.RUNNING)
+    session.commit()
+    tags = [console.panel(f"/jobs/{job.id}").headers["HX-PTag"]]
+
+    for change in ("progress = 7", "lease_expires_at = now() + interval '1 hour'"):
+        session.execute(sa.text(f"UPDATE jobs SET {change}"))
+        session.commit()
+        tags.append(console.panel(f"/jobs/{job.id}").headers["HX-PTag"])
+
+    assert len(set(tags)) == 3
+
+
+def test_a_restored_or_foreign_target_gets_the_whole_page(client: FlaskClient) -> None:
+    headers = {"HX-Request": "true", "HX-Request-Type": "partial", "HX-Target": "body"}
+
+    assert client.get("/jobs", headers=headers).text.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("path", ["/jobs/99", "/jobs/0", f"/jobs/{2**70}", "/jobs/99/retry"])
+def test_a_job_that_is_not_there_is_said_to_be_missing(client: FlaskClient, path: str) -> None:
+    answer = client.get(path)
+
+    assert answer.status_code == 404
+    assert "No such job" in words(answer.text)
+
+
+def test_an_address_without_a_page_leads_back(client: FlaskClient) -> None:
+    answer = client.get("/nowhere")
+
+    assert answer.status_code == 404
+    assert 'href="/jobs"' in answer.text
+
+
+def test_a_failure_in_a_refresh_is_a_notice_not_a_page(console: Console) -> None:
+    answer = console.panel("/jobs/99")
+
+    assert answer.status_code == 404
+    assert answer.text.startswith("<div hx-swap-oob")
+
+
+def test_static_files_are_kept_until_they_change(client: FlaskClient) -> None:
+    page = client.get("/").text
+
+    for url in re.findall(r'(?:href|src)="(/static/[^"]+)"', page):
+        answer = client.get(url.partition("#")[0])
+        assert answer.status_code == 200, url
+        assert "immutable" in answer.headers["Cache-Control"]
+        answer.close()
+    assert "v=" in page
+
+
+def test_no_page_has_anything_inline_or_from_elsewhere(console: Console, failed_job: int) -> None:
+    for path in [*PAGES, "/jobs/1/retry", "/jobs/bulk?verb=retry&id=1"]:
+        page = console.get(path)
+        assert not re.search(r"\sstyle=|<style|\son\w+=|hx-on|javascript:|<script(?! src)", page)
+        assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
+
+
+def test_the_first_page_is_small(client: FlaskClient) -> None:
+    page = client.get("/")
+    assets = [page.data]
+    for url in re.findall(r'<(?:script|link)[^>]+(?:src|href)="([^"]+)"', page.text):
+        answer = client.get(url)
+        assets.append(answer.data)
+        answer.close()
+
+    assert len(assets) <= 7
+    assert sum(map(_zipped, assets)) < 60_000
+
+
+@pytest.mark.parametrize(("cookie", "shown"), [("dark", 'data-theme="dark"'), ("x", ""), ("", "")])
+def test_the_theme_of_the_cookie_is_there_from_the_first_paint(
+    client: FlaskClient, cookie: str, shown: str
+) -> None:
+    client.set_cookie("theme", cookie)
+
+    assert client.get("/").text.splitlines()[1] == f'<html lang="en"{" " if shown else ""}{shown}>'
+
+
+def test_a_browser_without_scripts_may_ask_for_reloads(client: FlaskClient) -> None:
+    assert client.get("/?refresh=10").headers["Refresh"] == "10"
+    assert "Refresh" not in client.get("/?refresh=1").headers
+    assert "?refresh=10" in client.get("/").text
+
+
+def _without_times(text: str) -> str:
+    text = re.sub(r"(<time[^>]*>)[^<]*", r"\1", text)
+    return re.sub(r'hx-ptag="\w+"| (?:x|width)="[\d.]+"', "", text)
+
+
+def _zipped(data: Any) -> int:
+    import gzip
+
+    return len(gzip.compress(data))

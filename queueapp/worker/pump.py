@@ -38,7 +38,10 @@ START_REPORT_S = 0.1
 
 
 class Pump:
-    """One turn after another, from one thread. ``hand_over`` gives an attempt to a handler."""
+    """One turn after another, from one thread. ``hand_over`` gives an attempt to a handler.
+
+    ``closed``: claiming was turned off and no claim is under way any more.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Pump:
         self.paused = False
         self.claiming = True
         self.drained = False
+        self.closed = terms.concurrency == 0
         self._line = line
         self._attempts = attempts
         self._inbox = inbox
@@ -85,7 +89,10 @@ class Pump:
             if self._suspect:
                 self._adopt(connection)
             self._report_starts(connection)
+            # Read before the exchange: one that began while claiming was on may bring claims.
+            claiming = self.claiming
             self._exchange(connection)
+        self.closed = not claiming and not self._suspect
         return 0.0
 
     def _patience(self) -> float:

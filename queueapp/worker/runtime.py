@@ -12,7 +12,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -166,9 +166,13 @@ class Worker:
         return bool(self._signals or self._dead or drained)
 
     def _shut_down(self) -> None:
+        began = time.monotonic()
         self.pump.claiming = False
-        self.inbox.wake()
-        self._wait_idle(self.terms.grace)
+        for loop in self._loops:
+            loop.wake()
+        # A claim may be under way: it has to arrive before anybody can say that nothing runs.
+        self._wait_for_pump(lambda: self.pump.closed)
+        self._wait_idle(self.terms.grace - (time.monotonic() - began))
         if len(self.attempts):
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
@@ -203,12 +207,16 @@ class Worker:
 
     def _flush(self) -> None:
         """Let the pump write what has ended; give up when the database does not take it."""
-        deadline = time.monotonic() + FLUSH_S
-        while not self.pump.settled and time.monotonic() < deadline and not self._dead:
-            self.inbox.wake()
-            self._changed.wait(0.02)
+        self._wait_for_pump(lambda: self.pump.settled)
         if not self.pump.settled:
             log.warning("some outcomes could not be written: their leases will run out")
+
+    def _wait_for_pump(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + FLUSH_S
+        while not done() and time.monotonic() < deadline and not self._dead:
+            self.inbox.wake()
+            self._changed.wait(0.02)
+            self._changed.clear()
 
     def _sign_off(self) -> None:
         try:

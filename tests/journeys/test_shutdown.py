@@ -1,0 +1,142 @@
+"""Signals to a worker: running jobs finish or are handed back unused, and it leaves in time."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.journeys.checks import stand
+from tests.journeys.journey import Journey
+from tests.journeys.processes import until
+
+
+@pytest.mark.parametrize(
+    ("number", "grace"), [(signal.SIGTERM, "0"), (signal.SIGINT, "1")], ids=["SIGTERM", "SIGINT"]
+)
+def test_signal_in_the_middle_of_a_job_hands_it_back_unused(
+    journey: Journey, number: int, grace: str
+) -> None:
+    worker = journey.work("--grace", grace)
+    job = journey.enqueue_one("journey.gate")
+    journey.wait_for_start(job)
+
+    status = worker.stop(number, within=10)
+    row = journey.job(job)
+
+    assert status == 0
+    assert (row.status, row.attempts, row.handbacks) == ("queued", 0, 1)
+    assert row.available_at <= journey.one("SELECT clock_timestamp()")
+    [event] = journey.rows("SELECT * FROM job_events WHERE event = 'released'")
+    assert (event.reason, event.attempt) == ("shutdown", 1)
+    assert journey.one("SELECT count(*) FROM job_events WHERE event = 'worker_stopped'") == 1
+    journey.work()
+    journey.open(job)
+    assert journey.wait_for_status(job, "succeeded").attempts == 1
+    stand(journey)
+
+
+def test_polite_job_is_asked_to_stop_after_the_grace_and_handed_back(journey: Journey) -> None:
+    worker = journey.work("--grace", "0.5")
+    job = journey.enqueue_one("journey.polite")
+    journey.wait_for_start(job)
+
+    assert worker.stop(within=10) == 0
+
+    assert len(journey.ledger.ends(job)) == 1
+    row = journey.job(job)
+    assert (row.status, row.attempts) == ("queued", 0)
+    assert "did not stop in time" not in worker.said()
+    journey.rows(
+        "UPDATE jobs SET payload = '{\"seconds\": 0}' WHERE id = %(id)s RETURNING id", id=job
+    )
+    journey.work()
+    journey.wait_for_status(job, "succeeded")
+    stand(journey)
+
+
+def test_job_shorter_than_the_grace_finishes(journey: Journey) -> None:
+    worker = journey.work("--grace", "20")
+    job = journey.enqueue_one("journey.gate")
+    journey.wait_for_start(job)
+
+    worker.send(signal.SIGTERM)
+    worker.wait_until_it_says("SIGTERM received")
+    later = journey.enqueue_one("journey.tick")
+    journey.open(job)
+    status = worker.wait(within=10)
+
+    assert status == 0
+    assert journey.job(job).status == "succeeded"
+    assert journey.job(later).status == "queued", "a stopping worker claimed a job"
+    journey.work()
+    journey.wait_for_status(later, "succeeded")
+    stand(journey)
+
+
+def test_second_signal_hurries(journey: Journey) -> None:
+    worker = journey.work("--grace", "60")
+    job = journey.enqueue_one("journey.gate")
+    journey.wait_for_start(job)
+
+    worker.send(signal.SIGTERM)
+    worker.wait_until_it_says("SIGTERM received")
+    status = worker.stop(within=10)
+
+    assert status == 0
+    row = journey.job(job)
+    assert (row.status, row.attempts) == ("queued", 0)
+    journey.open(job)
+    stand(journey)
+    journey.wait_for_status(job, "succeeded")
+
+
+def test_idle_worker_leaves_at_once(journey: Journey) -> None:
+    worker = journey.work()
+
+    began = time.monotonic()
+    status = worker.stop()
+
+    assert status == 0
+    assert time.monotonic() - began < 3
+    assert "stopped" in worker.said().splitlines()[-1]
+
+
+def test_signal_amid_a_stream_of_short_jobs_loses_no_claim(journey: Journey) -> None:
+    jobs = journey.enqueue("journey.tick", count=1_000)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        begun = len(journey.ledger.starts())
+        worker = journey.work("--concurrency", "4", "--grace", "5")
+        journey.wait_for_more_starts(begun + 50)
+
+        assert worker.stop(number, within=10) == 0
+
+        assert journey.rows("SELECT id FROM jobs WHERE status = 'running'") == []
+    journey.work("--concurrency", "4")
+    journey.wait_for_end(jobs)
+
+    assert journey.rows("SELECT status, attempts, count(*) FROM jobs GROUP BY 1, 2") == [
+        ("succeeded", 1, len(jobs))
+    ]
+    assert len(journey.ledger.starts()) == len(jobs)
+    # What was claimed and had not begun when the signal came was handed back.
+    stand(journey, every_claim_started=False)
+
+
+def test_claim_under_way_when_the_signal_comes_is_not_left_behind(
+    journey: Journey, slow_updates: Callable[[float], None]
+) -> None:
+    slow_updates(1)
+    worker = journey.work("--grace", "20")
+    job = journey.enqueue_one("journey.tick")
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    until(lambda: journey.one(asleep), "the claim is under way")
+
+    assert worker.stop() == 0
+
+    row = journey.job(job)
+    assert row.status in ("succeeded", "queued"), "nobody will run it before its lease is over"
+    journey.work()
+    assert journey.wait_for_status(job, "succeeded").attempts == 1

@@ -40,7 +40,14 @@ class PersonVerb(Protocol):
 def _statement(
     verb: Verb, *, sets: str, event: str, data: str, guard: str = "true", own_reason: str = "NULL"
 ) -> str:
-    """Render a verb. ``sets``, ``event``, ``data`` see the row as ``j``, as it was in ``was``.
+    """Render a verb.
+
+    ``target`` has the row as it is now, locked; ``jobs j`` in the UPDATE is first read as it was
+    when the statement began. PostgreSQL checks the CHECKs on what it makes of that older version
+    before it notices and takes the newer one, so the two may only meet while they have one status;
+    a row that has moved on in between is left out.
+
+    ``sets``, ``event``, ``data`` see the row as ``j``, as it was in ``was``.
 
     ``own_reason`` stands in the ledger when the person gives none.
     """
@@ -57,7 +64,7 @@ WITH target AS MATERIALIZED (
 ),
 moved AS (
   UPDATE jobs j SET {sets}
-  FROM target was WHERE j.id = was.id
+  FROM target was WHERE j.id = was.id AND j.status = was.status
   RETURNING j.id, j.kind, j.status, was.status AS was_status, was.attempts AS was_attempts,
     {event} AS event, coalesce(%(reason)s::text, {own_reason}) AS reason,
     jsonb_build_object('via', %(via)s::text) || {data} AS data

@@ -33,6 +33,8 @@ log = logging.getLogger("queueapp.worker")
 BUSY_RETRY_S = 0.2
 # Housekeeping wakes the pump for what is due; this is the net below it.
 FALLBACK_S = 10.0
+# Two looks at one due time differ by this much at most: no reason to look again.
+SOON_S = 0.05
 # A prefetched claim at work for this long has its start written before its end.
 START_REPORT_S = 0.1
 
@@ -66,7 +68,7 @@ class Pump:
         self._unwritten: dict[UUID, Outcome] = {}
         self._open: set[UUID] = set()
         self._prefetch = Prefetch(terms)
-        self._due_at = 0.0
+        self._due_at = self._looks_at = 0.0
         self._busy = False
         self._suspect = False
 
@@ -78,12 +80,15 @@ class Pump:
     def expect_due(self, seconds: float | None) -> None:
         """Housekeeping says when the next job is due; the pump looks then."""
         self._due_at = time.monotonic() + (FALLBACK_S if seconds is None else max(seconds, 0.0))
-        if seconds is not None and seconds <= 0:
+        # Also for a job due later: the pump may be in a wait that ends after that.
+        if (seconds is not None and seconds <= 0) or self._due_at < self._looks_at - SOON_S:
             self._inbox.wake()
 
     def turn(self) -> float:
         """Wait for something to do and do it. Returns 0: the waiting is done here."""
-        self._take(self._inbox.get(self._patience()))
+        patience = self._patience()
+        self._looks_at = time.monotonic() + patience
+        self._take(self._inbox.get(patience))
         self._unstart()
         with self._line.use() as connection:
             if self._suspect:

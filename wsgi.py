@@ -1,5 +1,16 @@
 """What gunicorn and ``flask`` load: the application."""
 
-from queueapp import create_app
+import sys
 
-app = create_app()
+from queueapp import create_app
+from queueapp.errors import SettingError
+
+# gunicorn takes this exit status of a worker for "cannot boot" and stops instead of trying again.
+CANNOT_BOOT = 3
+
+try:
+    app = create_app()
+except SettingError as error:
+    # One line that names the setting; a traceback would only hide it.
+    print(f"queueapp: {error}", file=sys.stderr)  # noqa: T201
+    sys.exit(CANNOT_BOOT)

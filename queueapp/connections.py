@@ -34,8 +34,11 @@ KEEPALIVE = {
 # Worker statements are tiny and hot: planning them just in time costs more than it can save, and a
 # plan made while the table was empty must not become a sequential scan when it is full.
 WORKER_SESSION = (
-    "-c jit=off -c enable_seqscan=off -c default_transaction_isolation=read\\ committed"
+    "-c timezone=UTC -c jit=off -c enable_seqscan=off"
+    " -c default_transaction_isolation=read\\ committed"
 )
+# Instants inside JSON are written in the session's zone; one zone makes them easy to read.
+WEB_SESSION = "-c timezone=UTC"
 
 
 class Address:
@@ -90,6 +93,8 @@ def engine_options(settings: Settings, role: str) -> dict[str, Any]:
         arguments["prepare_threshold"] = None
     elif role == "work":
         arguments |= {"options": WORKER_SESSION, "prepare_threshold": 1}
+    else:
+        arguments["options"] = WEB_SESSION
     return {
         "connect_args": arguments,
         "pool_pre_ping": role == "web",

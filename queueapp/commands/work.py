@@ -92,8 +92,11 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
         "lease": settings.lease,
         "grace": settings.grace,
     }
+    chosen = {**defaults, **given}
+    if chosen.get("drain") and chosen["concurrency"] == 0:
+        raise SettingError("--drain needs threads to run what is due, --concurrency is 0")
     return Terms(
-        **{**defaults, **given},
+        **chosen,
         poll=settings.poll,
         job_timeout=settings.job_timeout,
         only=kinds,

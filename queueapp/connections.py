@@ -31,14 +31,13 @@ KEEPALIVE = {
     "tcp_user_timeout": 30_000,
 }
 
+# Every statement is written for READ COMMITTED, whatever the role's default is. Instants inside JSON
+# come in the session's zone; one zone makes them easy to read.
+WEB_SESSION = "-c timezone=UTC -c default_transaction_isolation=read\\ committed"
+
 # Worker statements are tiny and hot: planning them just in time costs more than it can save, and a
 # plan made while the table was empty must not become a sequential scan when it is full.
-WORKER_SESSION = (
-    "-c timezone=UTC -c jit=off -c enable_seqscan=off"
-    " -c default_transaction_isolation=read\\ committed"
-)
-# Instants inside JSON are written in the session's zone; one zone makes them easy to read.
-WEB_SESSION = "-c timezone=UTC"
+WORKER_SESSION = f"{WEB_SESSION} -c jit=off -c enable_seqscan=off"
 
 
 class Address:

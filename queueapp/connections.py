@@ -31,8 +31,8 @@ KEEPALIVE = {
     "tcp_user_timeout": 30_000,
 }
 
-# Every statement is written for READ COMMITTED, whatever the role's default is. Instants inside JSON
-# come in the session's zone; one zone makes them easy to read.
+# Every statement is written for READ COMMITTED, whatever the role's default is. Instants inside
+# JSON come in the session's zone; one zone makes them easy to read.
 WEB_SESSION = "-c timezone=UTC -c default_transaction_isolation=read\\ committed"
 
 # Worker statements are tiny and hot: planning them just in time costs more than it can save, and a

@@ -19,6 +19,8 @@ from queueapp.worker.outcomes import timed_out
 from queueapp.worker.terms import Terms
 
 PROGRESS_EVERY_S = 1.0
+# A lease whose row somebody has locked is tried again this soon: it may be running out.
+BUSY_EVERY_S = 0.2
 
 
 class LeaseKeeper:
@@ -32,6 +34,7 @@ class LeaseKeeper:
         self._attempts = attempts
         self._send = send
         self._renew_at = time.monotonic()
+        self._busy: set[UUID] = set()
 
     def hurry(self) -> None:
         """Renew at the next tick: a row says something that a handler should know."""
@@ -44,7 +47,10 @@ class LeaseKeeper:
         if time.monotonic() >= self._renew_at:
             self._renew(attempts)
             self._renew_at = time.monotonic() + self._terms.lease / 3
-        return min(PROGRESS_EVERY_S, max(self._renew_at - time.monotonic(), 0.01))
+        elif self._busy:
+            self._renew([attempt for attempt in attempts if attempt.claim.token in self._busy])
+        soon = BUSY_EVERY_S if self._busy else PROGRESS_EVERY_S
+        return min(soon, max(self._renew_at - time.monotonic(), 0.01))
 
     def _write_progress(self, attempts: list[Attempt]) -> None:
         taken = [(attempt.claim, attempt.context.take_progress()) for attempt in attempts]
@@ -60,12 +66,14 @@ class LeaseKeeper:
                 story.progressed(report)
 
     def _renew(self, attempts: list[Attempt]) -> None:
+        self._busy = set()
         if not attempts:
             return
         held = {attempt.claim.token: attempt for attempt in attempts}
         leases = [attempt.lease for attempt in attempts]
         with self._line.use() as connection:
             answers = transitions.renew(connection, leases, self._terms.holder)
+        self._busy = {token for token, answer in answers.items() if answer == "busy"}
         for token, answer in answers.items():
             self._heed(held[token], token, answer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions.sweeper import BATCH
@@ -25,6 +26,7 @@ class Sweeper:
         self._line = line
         self._oldest: datetime | None = None
         self._full_at = 0.0
+        self._locked: set[UUID] = set()
 
     def low(self) -> datetime | None:
         """Where to begin looking, None for the very beginning."""
@@ -38,8 +40,14 @@ class Sweeper:
         self._oldest = oldest_alive
 
     def sweep(self, low: datetime | None) -> int:
-        """Expire what is overdue, batch by batch; how many leases that were."""
-        total = 0
+        """Expire what is overdue, batch by batch; how many leases that were.
+
+        A row that was locked at the last look is left for one more: its holder could neither renew
+        nor settle, and is to write first what it has finished.
+        """
+        total, spare = 0, self._locked
+        with self._line.use() as connection:
+            self._locked = transitions.locked_overdue(connection, low=low)
         while True:
             with self._line.transaction() as connection:
                 expired = transitions.expire(
@@ -48,6 +56,7 @@ class Sweeper:
                     backoff=self._terms.backoff,
                     job_timeout_s=self._terms.job_timeout,
                     low=low,
+                    spare=spare | self._locked,
                 )
             for lease in expired:
                 story.expired(lease)

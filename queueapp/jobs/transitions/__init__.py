@@ -35,7 +35,7 @@ from queueapp.jobs.transitions.settle import (
     settle,
 )
 from queueapp.jobs.transitions.single import one
-from queueapp.jobs.transitions.sweeper import Expired, expire
+from queueapp.jobs.transitions.sweeper import Expired, expire, locked_overdue
 
 __all__ = [
     "Answer",
@@ -58,6 +58,7 @@ __all__ = [
     "expire",
     "explain",
     "hold",
+    "locked_overdue",
     "one",
     "purge",
     "purge_old",

@@ -6,10 +6,11 @@ what becomes of each, then the same settle as a worker's own. The caller opens t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Row
 
@@ -32,7 +33,7 @@ WITH overdue AS MATERIALIZED (
       AS timed_out
   FROM jobs
   WHERE status = 'running' AND claimed_at >= coalesce(%(low)s::timestamptz, '-infinity')
-    AND lease_expires_at < clock_timestamp()
+    AND lease_expires_at < clock_timestamp() AND lease_token <> ALL(%(spare)s::uuid[])
   ORDER BY claimed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ),
 logged AS (
@@ -43,6 +44,21 @@ logged AS (
   FROM overdue WHERE NOT timed_out ORDER BY id
 )
 SELECT * FROM overdue ORDER BY claimed_at, id
+"""
+
+# FOR SHARE: sweepers that look at the same time must not take each other for a holder.
+_LOCKED = """
+WITH overdue AS MATERIALIZED (
+  SELECT id, lease_token FROM jobs
+  WHERE status = 'running' AND claimed_at >= coalesce(%(low)s::timestamptz, '-infinity')
+    AND lease_expires_at < clock_timestamp()
+  ORDER BY claimed_at, id LIMIT 10000
+),
+free AS MATERIALIZED (
+  SELECT j.id FROM overdue o JOIN jobs j ON j.id = o.id AND j.lease_token = o.lease_token
+  ORDER BY j.id FOR SHARE OF j SKIP LOCKED
+)
+SELECT lease_token FROM overdue WHERE id NOT IN (SELECT id FROM free)
 """
 
 
@@ -66,18 +82,35 @@ def expire(
     job_timeout_s: float = 0,
     low: datetime | None = None,
     limit: int = BATCH,
+    spare: Collection[UUID] = (),
 ) -> list[Expired]:
-    """End up to ``limit`` overdue leases, oldest claim first from ``low`` on.
+    """End up to ``limit`` overdue leases but those to ``spare``, oldest claim first from ``low``.
 
     A holder that comes back finds its token gone and its result refused. Does not commit.
     """
-    rows = run(database, _OVERDUE, me=actor, job_timeout=job_timeout_s, low=low, limit=limit)
+    rows = run(
+        database,
+        _OVERDUE,
+        me=actor,
+        job_timeout=job_timeout_s,
+        low=low,
+        limit=limit,
+        spare=list(spare),
+    )
     if not rows:
         return []
     statuses = settle(database, [_outcome(row, backoff) for row in rows], actor=actor)
     if "queued" in statuses.values():
         wake_on_commit(database)
     return _expired(rows, statuses)
+
+
+def locked_overdue(database: Database, *, low: datetime | None = None) -> set[UUID]:
+    """Overdue leases whose rows somebody has locked right now.
+
+    The holder may be alive and kept from writing: it deserves a moment once the row is free.
+    """
+    return {row.lease_token for row in run(database, _LOCKED, low=low)}
 
 
 def _expired(rows: Sequence[Row[Any]], statuses: dict[Any, str]) -> list[Expired]:

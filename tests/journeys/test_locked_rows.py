@@ -1,0 +1,124 @@
+"""Somebody's forgotten transaction holds a row: that job waits, all others go on."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.journeys.checks import stand
+from tests.journeys.journey import Journey
+from tests.journeys.processes import until
+
+WAITING_FOR_LOCKS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'queueapp-%%'
+  AND wait_event_type = 'Lock'
+"""
+
+OVERDUE = "SELECT count(*) FROM jobs WHERE lease_expires_at < clock_timestamp()"
+LONG_OVERDUE = """
+SELECT count(*) FROM jobs WHERE lease_expires_at < clock_timestamp() - interval '2 s'
+"""
+
+
+def seconds_for(journey: Journey, count: int) -> float:
+    """How long ``count`` short jobs take, the worker's statements watched meanwhile."""
+    began = time.monotonic()
+    jobs = journey.enqueue("journey.tick", count=count)
+
+    def ended() -> bool:
+        assert journey.one(WAITING_FOR_LOCKS) == 0, "a worker waits for a lock"
+        return bool(journey.job(jobs[-1]).status == "succeeded")
+
+    until(ended, "the other jobs go on")
+    journey.wait_for_end(jobs)
+    return time.monotonic() - began
+
+
+def run_beside_a_locked_job(journey: Journey, *, hold_s: float) -> None:
+    journey.workers(2, "--concurrency", "4")
+    job = journey.enqueue_one("journey.gate")
+    journey.wait_for_start(job)
+    undisturbed = seconds_for(journey, 500)
+
+    with journey.locked(job):
+        until_ = time.monotonic() + hold_s
+        journey.open(job)
+        until(lambda: journey.ledger.ends(job), "the handler returns")
+        disturbed = [seconds_for(journey, 500)]
+        while time.monotonic() < until_:
+            disturbed.append(seconds_for(journey, 500))
+        assert journey.job(job).status == "running"
+
+    row = journey.wait_for_status(job, "succeeded", within=5)
+    assert row.attempts == 1
+    assert len(journey.ledger.starts(job)) == 1
+    # A wait for the lock would have lasted for as long as it is held.
+    assert min(disturbed) < 3 * undisturbed + 1
+    stand(journey)
+
+
+def test_all_other_jobs_go_on_while_a_running_row_is_locked(journey: Journey) -> None:
+    run_beside_a_locked_job(journey, hold_s=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_all_other_jobs_go_on_while_a_running_row_is_locked_for_a_minute(
+    journey: Journey,
+) -> None:
+    run_beside_a_locked_job(journey, hold_s=62)
+
+
+def test_locked_row_at_the_head_of_the_queue_stops_nobody(journey: Journey) -> None:
+    first = journey.enqueue_one("journey.tick", priority=100)
+
+    with journey.locked(first):
+        journey.workers(2, "--concurrency", "4")
+        seconds_for(journey, 300)
+        assert journey.job(first).status == "queued"
+
+    row = journey.wait_for_status(first, "succeeded", within=5)
+    assert row.attempts == 1
+    stand(journey)
+
+
+def test_lease_that_could_not_be_renewed_is_kept_once_the_row_is_free(journey: Journey) -> None:
+    journey.workers(2, "--concurrency", "4", "--lease", "2")
+    jobs = journey.enqueue("journey.gate", count=8)
+    for job in jobs:
+        journey.wait_for_start(job)
+
+    with journey.engine.connect() as connection:
+        connection.exec_driver_sql("SELECT FROM jobs FOR UPDATE")
+        until(lambda: journey.one(LONG_OVERDUE) == len(jobs), "every lease is long over")
+        connection.rollback()
+    until(lambda: not journey.one(OVERDUE), "every lease is renewed")
+    for job in jobs:
+        journey.open(job)
+    journey.wait_for_end(jobs)
+
+    assert {journey.job(job).attempts for job in jobs} == {1}
+    assert len(journey.ledger.starts()) == len(jobs)
+    stand(journey)
+
+
+def test_result_held_up_past_its_lease_is_settled_once_the_row_is_free(journey: Journey) -> None:
+    journey.workers(2, "--concurrency", "4", "--lease", "2")
+    jobs = journey.enqueue("journey.gate", count=8)
+    for job in jobs:
+        journey.wait_for_start(job)
+
+    with journey.engine.connect() as connection:
+        connection.exec_driver_sql("SELECT FROM jobs FOR UPDATE")
+        for job in jobs:
+            journey.open(job)
+        until(lambda: len(journey.ledger.ends()) == len(jobs), "the handlers return")
+        until(lambda: journey.one(LONG_OVERDUE) == len(jobs), "every lease is long over")
+        connection.rollback()
+    journey.wait_for_end(jobs)
+
+    assert {journey.job(job).attempts for job in jobs} == {1}
+    assert len(journey.ledger.starts()) == len(jobs)
+    stand(journey)

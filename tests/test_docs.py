@@ -1,4 +1,4 @@
-"""The documentation says what the code does: its tables are the code's, its links lead somewhere."""
+"""The documentation says what the code does: its tables are the code's, no link is dead."""
 
 from __future__ import annotations
 

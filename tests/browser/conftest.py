@@ -28,6 +28,8 @@ ARGUMENTS = (
     "--disable-quic",
     "--disable-sync",
     "--no-first-run",
+    # The sandbox is refused to root and in containers; only our own pages are opened.
+    "--no-sandbox",
 )
 
 
@@ -48,8 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    arguments = [*ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    return {**browser_type_launch_args, "executable_path": find_chromium(), "args": arguments}
+    found = find_chromium()
+    return {**browser_type_launch_args, "executable_path": found, "args": list(ARGUMENTS)}
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,20 @@ document.addEventListener("htmx:before:swap", (event) => {
   const { ctx } = event.detail;
   if (isPoll(ctx) && ctx.response.status >= 400) event.preventDefault();
 });
-document.addEventListener("htmx:error", ({ detail: { ctx } }) => ctx && isPoll(ctx) && failed(0));
+document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
+  if (ctx && isPoll(ctx)) return failed(0);
+  const said = document.createElement("p");
+  Object.assign(said, { className: "notice", role: "alert", textContent: "There was no answer. Look again before you try again." });
+  said.dataset.tone = "bad";
+  $("#notice").replaceChildren(said);
+  dialog.close();
+});
+// A refusal is a notice on the page, so the dialog makes way for it.
+document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
+  if (!dialog.contains(ctx.sourceElement)) return;
+  dialog.close();
+  refreshNow();
+});
 document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
 addEventListener("online", () => refresh.paused || refreshNow());
 
@@ -208,7 +221,7 @@ function move(step) {
   for (const row of all) delete row.dataset.current;
   next.dataset.current = "";
   current = next.id;
-  const target = next.querySelector("a.id, input, a");
+  const target = next.querySelector("a.id") ?? next.querySelector("a, input");
   target?.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }

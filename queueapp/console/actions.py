@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from flask import Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.console import back
 from queueapp.console.answers import render, wants_panel
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
@@ -106,7 +106,7 @@ def _ask(verb: str, ids: list[int], default: str) -> Response:
         missing=len(ids) - len(found),
         moments={job.id: moment_of(job, now) for job in found},
         shown={job.id: shown_status(job, now) for job in found},
-        back=_back(request.args.get("next", ""), default),
+        back=back.checked(request.args.get("next") or back.referrer(), default),
         reason_length=REASON_LENGTH,
     )
     return Response(body, mimetype="text/html")
@@ -116,16 +116,5 @@ def _done(done: Done, default: str) -> AnyResponse:
     if "HX-Request" in request.headers:
         body = render_template("fragments/done.html", done=done).strip()
         return Response(body, mimetype="text/html", headers={"HX-Trigger": "queue:changed"})
-    back = _back(request.form.get("next", ""), default)
-    return redirect(f"{back}{'&' if '?' in back else '?'}done={done}", 303)
-
-
-def _back(wanted: str, default: str) -> str:
-    """Where to go afterwards: an address of this console only, whatever the form says."""
-    parts = urlsplit(wanted)
-    ours = url_for(".now")
-    local = not parts.scheme and not parts.netloc and wanted.startswith(ours)
-    if not local or re.search(r"[\x00-\x20\\]", wanted) or wanted.startswith("//"):
-        return default
-    kept = "&".join(p for p in parts.query.split("&") if p and not p.startswith("done="))
-    return parts.path + (f"?{kept}" if kept else "")
+    place = back.checked(request.form.get("next", ""), default)
+    return redirect(f"{place}{'&' if '?' in place else '?'}done={done}", 303)

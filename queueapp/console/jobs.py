@@ -16,6 +16,7 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
+from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, tried
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -91,7 +92,7 @@ def _context(
         "first_page": place.before is None and shown.newer is None,
         "newer_count": _newer_count(session, criteria, place),
         "tabs": TABS,
-        "numbers": _numbers(counts, depths),
+        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(counts, depths),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -119,10 +120,15 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
 
 def _numbers(
     counts: Reading[dict[Status, int]], depths: Reading[list[queries.PriorityDepth]]
-) -> dict[str, int]:
+) -> dict[str, str]:
     """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
-    found = {status.value: number for status, number in (counts.value or {}).items()}
-    if depths.value is not None:
-        waiting = WaitingCounts.of(depths.value)
-        found |= {"due": waiting.due, "scheduled": waiting.scheduled, "retrying": waiting.retrying}
-    return found
+    found = {status.value: count(number) for status, number in (counts.value or {}).items()}
+    if depths.value is None:
+        return found
+    waiting = WaitingCounts.of(depths.value)
+    least = "+" if waiting.retrying_is_least else ""
+    return found | {
+        "due": count(waiting.due),
+        "scheduled": count(waiting.scheduled),
+        "retrying": count(waiting.retrying) + least,
+    }

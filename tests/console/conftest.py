@@ -19,9 +19,9 @@ class Console:
     def __init__(self, client: FlaskClient) -> None:
         self.client = client
 
-    def get(self, path: str) -> str:
+    def get(self, path: str, **headers: str) -> str:
         """The page as text; it must be one."""
-        answer = self.client.get(path)
+        answer = self.client.get(path, headers=headers)
         assert answer.status_code == 200, answer.text
         assert answer.text.startswith("<!doctype html>")
         return answer.text

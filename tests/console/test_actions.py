@@ -38,8 +38,9 @@ def test_a_verb_without_scripts_leads_back_to_where_it_was_asked_for(
     session.commit()
     back = "/jobs?status=failed&kind=demo.echo"
 
-    page = console.get(f"/jobs/{job.id}/{verb}?next={back.replace('&', '%26')}")
+    page = console.get(f"/jobs/{job.id}/{verb}", Referer=f"http://localhost{back}")
     assert f'action="/jobs/{job.id}/{verb}"' in page
+    assert f'name="next" value="{back.replace("&", "&amp;")}"' in page
     assert "hx-post" not in page
     answer = console.post(f"/jobs/{job.id}/{verb}", next=back, reason=" order 66 ")
 
@@ -162,6 +163,7 @@ def test_ids_that_are_none_are_refused(console: Console, ids: list[str]) -> None
         "//evil.example/",
         "/\\evil.example",
         "javascript:alert(1)",
+        "http://[::1",
         "/jobs\r\nSet-Cookie: a=b",
         "evil",
         "",
@@ -176,6 +178,18 @@ def test_an_action_leads_nowhere_but_into_the_console(
     answer = console.post(f"/jobs/{job.id}/retry", next=away)
 
     assert answer.headers["Location"] == f"/jobs/{job.id}?done=retry.1.0.0"
+
+
+@pytest.mark.parametrize("away", ["https://evil.example/jobs", "http://[::1", "about:blank"])
+def test_a_referrer_elsewhere_leads_to_the_job(
+    console: Console, session: Session, away: str
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}/retry", Referer=away)
+
+    assert f'name="next" value="/jobs/{job.id}"' in page
 
 
 def test_a_page_of_another_site_cannot_act(client: FlaskClient, session: Session) -> None:

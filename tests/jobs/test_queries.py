@@ -216,7 +216,7 @@ def test_depth_by_priority_splits_due_from_scheduled_and_names_the_oldest(
     assert (high.oldest_id, high.oldest_at) == (oldest.id, oldest.available_at)
     assert (low.priority, low.due, low.scheduled, low.retrying) == (0, 0, 2, 1)
     assert low.oldest_id is None
-    assert queries.WaitingCounts.of([high, low]) == queries.WaitingCounts(2, 2, 1)
+    assert queries.WaitingCounts.of([high, low]) == queries.WaitingCounts(2, 2, 1, False)
 
 
 def test_throughput_counts_ends_by_minute_and_outcome(session: Session) -> None:

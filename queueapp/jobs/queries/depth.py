@@ -12,6 +12,8 @@ from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
 from queueapp.jobs.status import FINAL, Status
 
 _MOST_PRIORITIES = 100
+# No index knows how often a job was tried: the rows themselves must be read, so fewer of them.
+TRIED_LIMIT = 1_000
 
 _COUNT = "(SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {rows} LIMIT %(bound)s) bounded)"
 
@@ -41,19 +43,20 @@ ORDER BY available_at, created_at, id LIMIT {limit}"""
 
 _DEPTH = """
 WITH RECURSIVE {priorities}
-SELECT p.priority, due.count AS due, later.count AS scheduled, later.tried AS retrying,
+SELECT p.priority, due.count AS due, later.count AS scheduled, tried.count AS retrying,
   oldest.id AS oldest_id, oldest.kind AS oldest_kind, oldest.available_at AS oldest_at
 FROM priorities p
 CROSS JOIN LATERAL (SELECT count(*) FROM ({due}) d) due
-CROSS JOIN LATERAL (
-  SELECT count(*), count(*) FILTER (WHERE attempts > 0) AS tried FROM ({later}) l) later
+CROSS JOIN LATERAL (SELECT count(*) FROM ({later}) l) later
+CROSS JOIN LATERAL (SELECT count(*) FROM ({soonest}) s WHERE attempts > 0) tried
 LEFT JOIN LATERAL ({oldest}) oldest ON true
 WHERE p.priority IS NOT NULL
 ORDER BY p.priority DESC LIMIT {most}
 """.format(
     priorities=PRIORITIES,
     due=_OF_PRIORITY.format(columns="1", side="<=", limit="%(bound)s"),
-    later=_OF_PRIORITY.format(columns="attempts", side=">", limit="%(bound)s"),
+    later=_OF_PRIORITY.format(columns="1", side=">", limit="%(bound)s"),
+    soonest=_OF_PRIORITY.format(columns="attempts", side=">", limit=TRIED_LIMIT),
     oldest=_OF_PRIORITY.format(columns="id, kind, available_at", side="<=", limit="1"),
     most=_MOST_PRIORITIES,
 )
@@ -63,7 +66,8 @@ ORDER BY p.priority DESC LIMIT {most}
 class PriorityDepth:
     """What waits at one priority; counts stop at COUNT_LIMIT + 1.
 
-    ``oldest_*``: the first in line, None when nothing is due.
+    ``retrying``: among the TRIED_LIMIT scheduled ones that come due first. ``oldest_*``: the first
+    in line, None when nothing is due.
     """
 
     priority: int
@@ -77,11 +81,15 @@ class PriorityDepth:
 
 @dataclass(frozen=True)
 class WaitingCounts:
-    """The queued jobs by view; each count stops at COUNT_LIMIT + 1."""
+    """The queued jobs by view; each count stops at COUNT_LIMIT + 1.
+
+    ``retrying_is_least``: not all scheduled ones were looked at, there may be more.
+    """
 
     due: int
     scheduled: int
     retrying: int
+    retrying_is_least: bool = False
 
     @classmethod
     def of(cls, depths: list[PriorityDepth]) -> WaitingCounts:
@@ -90,6 +98,7 @@ class WaitingCounts:
             _capped(depth.due for depth in depths),
             _capped(depth.scheduled for depth in depths),
             _capped(depth.retrying for depth in depths),
+            any(depth.scheduled > TRIED_LIMIT for depth in depths),
         )
 
 

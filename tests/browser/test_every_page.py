@@ -1,0 +1,128 @@
+"""What holds on every page: no script but ours, no sideways scrolling, readable in both themes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.status import Status
+from tests.browser.screen import refresh, width_of_content
+from tests.console.hostile import TEXT, make_hostile_jobs
+from tests.factories import make_job
+
+Theme = Literal["light", "dark"]
+
+
+@pytest.fixture
+def paths(session: Session) -> list[str]:
+    """Every page, over jobs of every status with long names and errors."""
+    for status in Status:
+        make_job(session, status, kind="a" * 60 + ".long")
+    failed = make_job(
+        session, Status.FAILED, error_class="some.module.Error" * 8, error_message="x" * 9_000
+    )
+    running = make_job(session, Status.RUNNING, progress=40, progress_note="page 3 of 7 " * 20)
+    session.commit()
+    return [
+        "/",
+        "/jobs",
+        "/jobs?status=failed&kind=nothing",
+        "/jobs?status=foo",
+        f"/jobs/{failed.id}",
+        f"/jobs/{running.id}",
+        f"/jobs/{failed.id}/retry",
+        "/events",
+        "/jobs?done=retry.2.0.1",
+    ]
+
+
+def test_hostile_text_runs_nowhere_and_breaks_no_layout(
+    page: Page, live_server: str, session: Session
+) -> None:
+    ids = make_hostile_jobs(session)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: pytest.fail("a script has run"))
+
+    for path in ("/", "/jobs", "/events", *(f"/jobs/{job_id}" for job_id in ids)):
+        page.goto(live_server + path)
+        # The same again as a fragment that htmx looks through.
+        session.execute(update(Job).values(progress=Job.progress + 1))
+        session.add(JobEvent(job_id=ids[0], kind=TEXT, event=TEXT, actor=TEXT, reason=TEXT))
+        session.commit()
+        assert refresh(page).status == 200
+        assert page.locator("#panel").count() == 1, path
+        assert width_of_content(page) <= 1280, path
+        assert page.evaluate("document.querySelectorAll('script').length") == 3, path
+
+    assert not [url for url in asked if "x7" in url or "/x" in url.removeprefix(live_server)[:3]]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_no_page_scrolls_sideways(
+    page: Page, live_server: str, paths: list[str], width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+
+    for path in paths:
+        page.goto(live_server + path)
+        assert width_of_content(page) <= width, path
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_serious(
+    browser: Browser, live_server: str, paths: list[str], theme: Theme, width: int
+) -> None:
+    context = browser.new_context(
+        color_scheme=theme,
+        reduced_motion="reduce",
+        viewport={"width": width, "height": 844},
+    )
+    page = context.new_page()
+
+    found = {path: _serious(page, live_server + path) for path in paths}
+
+    context.close()
+    assert {path: faults for path, faults in found.items() if faults} == {}
+
+
+def test_axe_finds_nothing_serious_in_an_empty_queue_and_a_dialog(
+    page: Page, live_server: str, session: Session
+) -> None:
+    assert _serious(page, live_server) == []
+
+    make_job(session, Status.FAILED)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    page.click("[data-verb=retry] >> nth=1")
+    page.wait_for_selector("#dialog[open]")
+    assert _serious(page) == []
+
+
+def test_the_theme_is_switched_and_kept(page: Page, live_server: str) -> None:
+    page.goto(live_server)
+
+    page.click("#theme")
+    page.click("#theme")
+    page.goto(f"{live_server}/jobs")
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 20, 24)"
+
+
+def _serious(page: Page, url: str | None = None) -> list[Any]:
+    if url:
+        page.goto(url)
+    faults = Axe().run(page).response["violations"]
+    return [
+        (fault["id"], [node["html"][:200] for node in fault["nodes"]])
+        for fault in faults
+        if fault["impact"] in ("serious", "critical")
+    ]

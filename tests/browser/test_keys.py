@@ -1,0 +1,84 @@
+"""The console by keyboard alone."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+from sqlalchemy.orm import Session
+
+from queueapp.jobs.status import Status
+from tests.factories import make_job
+
+
+def test_rows_are_walked_ticked_opened_and_acted_on(
+    page: Page, live_server: str, session: Session
+) -> None:
+    ids = [make_job(session, Status.FAILED).id for _ in range(3)][::-1]
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+
+    for key in ("j", "j", "x", "k", "X"):
+        page.keyboard.press(key)
+    expect(page.locator("#ticked-count")).to_have_text("2 ticked:")
+    page.keyboard.press("r")
+    expect(page.locator("#dialog h2")).to_have_text(f"Retry job {ids[0]}?")
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(f"{live_server}/jobs/{ids[1]}")
+    page.keyboard.press("r")
+    expect(page.locator("#dialog h2")).to_have_text(f"Retry job {ids[1]}?")
+
+
+def test_places_are_reached_by_two_keys(page: Page, live_server: str) -> None:
+    page.goto(f"{live_server}/")
+
+    for key, path in (("j", "/jobs"), ("l", "/events"), ("n", "/")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page).to_have_url(live_server + path)
+
+
+def test_keys_are_text_in_a_field_and_can_be_turned_off(
+    page: Page, live_server: str, session: Session
+) -> None:
+    make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("j.x")
+    expect(page.locator("#filter [name=kind]")).to_have_value("j.x")
+
+    page.goto(f"{live_server}/jobs")
+    page.keyboard.press("?")
+    page.uncheck("#keys-on")
+    page.click("#help button")
+    page.keyboard.press("x")
+    page.keyboard.press("a")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_hidden()
+    expect(page.locator("#panel tbody input:checked")).to_have_count(0)
+
+
+def test_older_and_newer_pages_are_reached_by_keys(
+    page: Page, live_server: str, session: Session
+) -> None:
+    for _ in range(60):
+        make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+
+    page.keyboard.press("]")
+    expect(page.locator("#panel tbody tr")).to_have_count(10)
+    page.keyboard.press("[")
+    expect(page.locator("#panel tbody tr")).to_have_count(50)
+
+
+def test_the_first_tab_stop_leads_past_the_navigation(page: Page, live_server: str) -> None:
+    page.goto(f"{live_server}/jobs")
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    assert page.evaluate("document.activeElement.id") == "main"

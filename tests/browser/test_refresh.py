@@ -1,0 +1,229 @@
+"""The refresh changes the data and leaves the reader's own things alone."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import BrowserContext, Page, Route, expect
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import transitions
+from queueapp.jobs.status import Status
+from tests.browser.screen import refresh, row_ids
+from tests.factories import make_job
+
+
+def test_ticks_stay_on_their_jobs_while_rows_change_and_move(
+    page: Page, live_server: str, session: Session
+) -> None:
+    ids = [make_job(session, Status.FAILED).id for _ in range(6)]
+    session.commit()
+    page.goto(f"{live_server}/jobs?status=failed")
+    page.check(f"#job-{ids[1]} input")
+    page.check(f"#job-{ids[4]} input")
+
+    for gone in (ids[5], ids[2], ids[4]):
+        transitions.requeue(session, [gone], actor="user:ana")
+        session.commit()
+        refresh(page)
+
+    expect(page.locator(f"#job-{ids[1]} input")).to_be_checked()
+    assert page.locator("#panel tbody input:checked").count() == 1
+    expect(page.locator("#ticked-count")).to_have_text("1 ticked, 1 have moved on:")
+    assert row_ids(page) == [ids[3], ids[1], ids[0]]
+
+
+def test_focus_caret_and_typed_text_survive(page: Page, live_server: str, session: Session) -> None:
+    job = make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    page.focus(f"#job-{job.id} a.id")
+
+    make_job(session, Status.FAILED)
+    session.commit()
+    refresh(page)
+
+    assert page.evaluate("document.activeElement.textContent") == str(job.id)
+
+    page.fill("#filter [name=producer]", "sho")
+    page.evaluate("document.activeElement.setSelectionRange(1, 2)")
+    make_job(session)
+    session.commit()
+    refresh(page)
+    caret = "[document.activeElement.value, document.activeElement.selectionStart]"
+    assert page.evaluate(caret) == ["sho", 1]
+
+
+def test_what_was_opened_stays_open(page: Page, live_server: str, session: Session) -> None:
+    job = make_job(session, Status.RUNNING)
+    session.commit()
+    page.goto(f"{live_server}/jobs/{job.id}")
+    opened = page.locator("#panel details").first
+    opened.locator("summary").click()
+
+    transitions.cancel(session, [job.id], actor="user:ana")
+    session.commit()
+    refresh(page)
+
+    expect(page.get_by_text("cancel requested").first).to_be_visible()
+    name = opened.get_attribute("id")
+    assert page.locator("#panel details[open]").count() == 1
+    assert name is not None
+
+
+def test_the_page_stays_where_it_was_scrolled_to(
+    page: Page, live_server: str, session: Session
+) -> None:
+    for _ in range(50):
+        make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    page.evaluate("scrollTo(0, 600)")
+    first = page.evaluate("document.elementFromPoint(300, 400).closest('tr').id")
+
+    for _ in range(5):
+        make_job(session)
+    session.commit()
+    refresh(page)
+
+    assert page.evaluate("scrollY") == 600
+    assert page.evaluate("document.elementFromPoint(300, 400).closest('tr').id") == first
+    expect(page.locator("#newer")).to_have_text("5 newer – show")
+    page.click("#newer a")
+    expect(page.locator("#newer")).to_have_count(0)
+    assert len(row_ids(page)) == 50
+
+
+def test_nothing_new_is_answered_with_304_and_swaps_nothing(
+    page: Page, live_server: str, session: Session
+) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    for path in ("/", "/jobs", "/jobs/1", "/events"):
+        page.goto(live_server + path)
+        page.evaluate(
+            "window.swaps = 0; document.addEventListener('htmx:after:settle', () => window.swaps++)"
+        )
+
+        assert refresh(page).status == 304, path
+        assert page.evaluate("swaps") == 0, path
+
+    make_job(session)
+    session.commit()
+    assert refresh(page).status == 200
+
+
+def test_the_panel_asks_by_itself_and_moves_the_clock(
+    page: Page, live_server: str, session: Session
+) -> None:
+    job = make_job(session, Status.RUNNING)
+    session.commit()
+    page.goto(f"{live_server}/jobs/{job.id}")
+    as_of = page.text_content("#as-of time")
+
+    transitions.cancel(session, [job.id], actor="user:ana")
+    session.commit()
+
+    expect(page.get_by_text("asked to stop").first).to_be_visible(timeout=8_000)
+    assert page.text_content("#as-of time") != as_of
+
+
+def test_a_finished_job_is_not_asked_for_again(
+    page: Page, live_server: str, session: Session
+) -> None:
+    job = make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs/{job.id}")
+    transitions.cancel(session, [job.id], actor="user:ana")
+    session.commit()
+    expect(page.locator("h1 .status")).to_have_text("cancelled", timeout=8_000)
+
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2_600)
+
+    assert asked == []
+
+
+def test_paused_by_button_or_key_nothing_is_asked_until_it_goes_on(
+    page: Page, live_server: str, session: Session
+) -> None:
+    job = make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs/{job.id}")
+    page.click("#pause")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2_600)
+    assert asked == []
+    expect(page.locator("#pause")).to_have_attribute("aria-pressed", "true")
+
+    # The next page is paused as well.
+    page.goto(f"{live_server}/jobs/{job.id}")
+    expect(page.locator("#pause")).to_have_text("Paused")
+    transitions.cancel(session, [job.id], actor="user:ana")
+    session.commit()
+    page.keyboard.press(".")
+    expect(page.locator("h1 .status")).to_have_text("cancelled", timeout=1_500)
+
+
+def test_a_refresh_that_fails_keeps_the_page_and_says_how_old_it_is(
+    page: Page, live_server: str, session: Session, expected_errors: list[str]
+) -> None:
+    expected_errors += ["503", "Failed to load", "htmx:error"]
+    job = make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    broken = True
+
+    def fail(route: Route) -> None:
+        if broken:
+            route.fulfill(status=503, headers={"Retry-After": "7"}, body="<p>no</p>")
+        else:
+            route.continue_()
+
+    page.route("**/jobs", fail)
+    refresh(page)
+
+    expect(page.locator("#as-of-note")).to_have_text(re.compile(r"no answer, retrying in \d+ s"))
+    expect(page.locator("#panel")).to_have_attribute("data-stale", "")
+    assert row_ids(page) == [job.id]
+    assert page.text_content("#notice") == ""
+
+    broken = False
+    refresh(page)
+    expect(page.locator("#as-of-note")).to_have_text("")
+    expect(page.locator("#panel[data-stale]")).to_have_count(0)
+
+
+def test_no_answer_at_all_is_the_same(
+    page: Page, live_server: str, session: Session, expected_errors: list[str]
+) -> None:
+    expected_errors += ["Failed to fetch", "ERR_FAILED", "htmx:error"]
+    make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    page.route("**/jobs", lambda route: route.abort())
+
+    page.evaluate("htmx.trigger(document.querySelector('#panel'), 'refresh')")
+
+    expect(page.locator("#as-of-note")).to_have_text(re.compile("retrying in"))
+    assert len(row_ids(page)) == 1
+
+
+def test_a_hidden_tab_asks_for_nothing(
+    context: BrowserContext, page: Page, live_server: str, session: Session
+) -> None:
+    job = make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs/{job.id}")
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    page.wait_for_timeout(2_600)
+    assert asked == []
+
+    page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_timeout(300)
+    assert len(asked) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Row
@@ -11,6 +12,7 @@ from sqlalchemy import Row
 from queueapp.jobs import audit
 from queueapp.jobs.status import FINAL
 from tests.journeys.journey import Journey
+from tests.journeys.ledger import Line
 from tests.journeys.processes import until
 
 _EVENTS = """
@@ -68,9 +70,9 @@ def stand(
 
 
 def _canary(journey: Journey) -> None:
-    """A fresh job is done at once by what is there; a worker is started only if none is."""
+    """A fresh job is done at once by the workers that are there, if any are."""
     if not journey.processes.running("work"):
-        journey.work()
+        return
     job = journey.enqueue_one("journey.tick", priority=1000)
     journey.wait_for_status(job, "succeeded", within=5)
 
@@ -142,11 +144,17 @@ def _starts_are_due(journey: Journey, events: dict[int, list[Row[Any]]]) -> None
 
 
 def _runs_do_not_overlap(journey: Journey) -> None:
-    """A run that a crash cut off has no end: then only the next start is compared."""
-    ends: dict[tuple[int, int, int], float] = {
-        (line.job, line.attempt, line.pid): line.mono for line in journey.ledger.ends()
-    }
-    last: dict[int, float] = {}
-    for start in sorted(journey.ledger.starts(), key=lambda line: line.mono):
-        assert start.mono >= last.get(start.job, 0.0), f"job {start.job} ran twice at once"
-        last[start.job] = ends.get((start.job, start.attempt, start.pid), start.mono)
+    """A run that a crash cut off has no end: there only the next start is compared."""
+    open_: dict[tuple[int, str], Line] = {}
+    runs: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for line in sorted(journey.ledger.lines(), key=lambda line: line.mono):
+        thread = (line.pid, line.thread)
+        if line.what == "start":
+            open_[thread] = line
+            runs[line.job].append((line.mono, line.mono))
+        elif (start := open_.pop(thread)).job == line.job:
+            at = runs[line.job].index((start.mono, start.mono))
+            runs[line.job][at] = (start.mono, line.mono)
+    for job, spans in runs.items():
+        for (_, end), (start_again, _) in pairwise(spans):
+            assert start_again >= end, f"job {job} ran twice at once"

@@ -42,7 +42,7 @@ def test_slow_writes_make_no_job_start_twice(
     journey: Journey, slow_updates: Callable[[float], None]
 ) -> None:
     slow_updates(0.02)
-    journey.workers(4, "--concurrency", "8", "--lease", "30")
+    journey.workers(2, "--concurrency", "8", "--lease", "30")
 
     jobs = journey.enqueue("journey.tick", count=400)
     journey.wait_for_end(jobs)

@@ -84,39 +84,25 @@ def test_locked_row_at_the_head_of_the_queue_stops_nobody(journey: Journey) -> N
     stand(journey)
 
 
-def test_lease_that_could_not_be_renewed_is_kept_once_the_row_is_free(journey: Journey) -> None:
+def test_rows_locked_past_their_leases_are_settled_and_renewed_once_free(
+    journey: Journey,
+) -> None:
     journey.workers(2, "--concurrency", "4", "--lease", "2")
     jobs = journey.enqueue("journey.gate", count=8)
     for job in jobs:
         journey.wait_for_start(job)
+    done, at_work = jobs[::2], jobs[1::2]
 
     with journey.engine.connect() as connection:
         connection.exec_driver_sql("SELECT FROM jobs FOR UPDATE")
-        until(lambda: journey.one(LONG_OVERDUE) == len(jobs), "every lease is long over")
-        connection.rollback()
-    until(lambda: not journey.one(OVERDUE), "every lease is renewed")
-    for job in jobs:
-        journey.open(job)
-    journey.wait_for_end(jobs)
-
-    assert {journey.job(job).attempts for job in jobs} == {1}
-    assert len(journey.ledger.starts()) == len(jobs)
-    stand(journey)
-
-
-def test_result_held_up_past_its_lease_is_settled_once_the_row_is_free(journey: Journey) -> None:
-    journey.workers(2, "--concurrency", "4", "--lease", "2")
-    jobs = journey.enqueue("journey.gate", count=8)
-    for job in jobs:
-        journey.wait_for_start(job)
-
-    with journey.engine.connect() as connection:
-        connection.exec_driver_sql("SELECT FROM jobs FOR UPDATE")
-        for job in jobs:
+        for job in done:
             journey.open(job)
-        until(lambda: len(journey.ledger.ends()) == len(jobs), "the handlers return")
+        until(lambda: len(journey.ledger.ends()) == len(done), "half of the handlers return")
         until(lambda: journey.one(LONG_OVERDUE) == len(jobs), "every lease is long over")
         connection.rollback()
+    until(lambda: not journey.one(OVERDUE), "no lease is over any more")
+    for job in at_work:
+        journey.open(job)
     journey.wait_for_end(jobs)
 
     assert {journey.job(job).attempts for job in jobs} == {1}

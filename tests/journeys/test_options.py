@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from queueapp.jobs import control
 from tests.journeys.checks import stand
 from tests.journeys.journey import Journey
@@ -38,7 +36,8 @@ def test_drain_of_an_empty_queue_exits_at_once(journey: Journey) -> None:
     worker = journey.work("--drain", ready=False)
     worker.wait_until_it_says("worker .*: 10 threads")
 
-    assert worker.wait(within=5) == 0
+    # Less than the ten seconds after which the pump looks even if nothing wakes it.
+    assert worker.wait(within=9) == 0
 
 
 def test_kinds_takes_only_those(journey: Journey) -> None:
@@ -51,8 +50,6 @@ def test_kinds_takes_only_those(journey: Journey) -> None:
     assert status == 0
     assert {journey.job(job).status for job in wanted} == {"succeeded"}
     assert journey.events(other) == ["enqueued"]
-    journey.work()
-    journey.wait_for_status(other, "succeeded")
     stand(journey)
 
 
@@ -70,8 +67,6 @@ def test_worker_without_threads_sweeps_but_runs_nothing(journey: Journey) -> Non
     assert journey.job(waiting).status == "queued"
     assert keeper.stop() == 0
     assert journey.events(waiting) == ["enqueued"]
-    journey.work()
-    journey.wait_for_status(waiting, "succeeded")
     stand(journey)
 
 
@@ -160,12 +155,11 @@ def test_hold_on_a_kind_parks_its_waiting_jobs_and_brings_them_back(journey: Jou
     stand(journey)
 
 
-@pytest.mark.parametrize("options", [("--kinds", "no.such"), ("--drain", "--concurrency", "0")])
-def test_options_that_cannot_work_are_refused_with_the_reason(
-    journey: Journey, options: tuple[str, ...]
-) -> None:
-    worker = journey.work(*options, ready=False)
+def test_options_that_cannot_work_are_refused_with_the_reason(journey: Journey) -> None:
+    unknown = journey.work("--kinds", "no.such", ready=False)
+    idle = journey.work("--drain", "--concurrency", "0", ready=False)
 
-    assert worker.wait() != 0
-    assert options[0] in worker.said()
-    assert "Traceback" not in worker.said()
+    for worker, reason in (unknown, "no handler for no.such"), (idle, "--drain needs threads"):
+        assert worker.wait() != 0
+        assert reason in worker.said()
+        assert "Traceback" not in worker.said()

@@ -50,6 +50,22 @@ def test_a_filter_keeps_the_status_that_was_chosen(
     expect(page.locator(".tabs [aria-current]")).to_have_text(re.compile("failed"))
 
 
+def test_a_filter_typed_on_an_older_page_leads_to_a_list_that_refreshes(
+    page: Page, live_server: str, session: Session
+) -> None:
+    for _ in range(52):
+        make_job(session, kind="mail.send")
+    session.commit()
+    page.goto(f"{live_server}/jobs?before=3")
+    expect(page.locator("#panel")).to_have_attribute("hx-trigger", "refresh")
+
+    page.fill("#filter [name=kind]", "mail.send")
+
+    expect(page.locator("#panel")).to_have_attribute("hx-trigger", re.compile("every 5s"))
+    with page.expect_response(re.compile(r"\?kind=mail.send$"), timeout=8_000):
+        pass
+
+
 def test_a_refresh_after_the_filter_asks_for_the_filtered_list(
     page: Page, live_server: str, session: Session
 ) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
+from queueapp.extensions import db
 from queueapp.jobs import transitions
 from queueapp.jobs.status import Status
 from tests.console.conftest import Console, words
 from tests.factories import make_job
+from tests.jobs.plans import statements_of
 
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job=1"]
 
@@ -74,6 +77,27 @@ def test_progress_and_a_renewed_lease_change_the_page_of_the_job(
         tags.append(console.panel(f"/jobs/{job.id}").headers["HX-PTag"])
 
     assert len(set(tags)) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [("/", 9), ("/jobs", 8), ("/jobs/1", 6), ("/events", 3), ("/events?kind=a", 4)],
+)
+def test_a_panel_takes_few_statements_and_an_unchanged_one_two(
+    app: Flask, console: Console, failed_job: int, path: str, most: int
+) -> None:
+    with app.app_context():
+        engine = db.engine
+    console.panel(path)
+
+    with statements_of(engine) as sent:
+        tag = console.panel(path).headers["HX-PTag"]
+    with statements_of(engine) as sent_again:
+        assert console.panel(path, tag).status_code == 304
+
+    assert len(sent) <= most
+    # The bound on time, the pulse; the first page also asks for progress.
+    assert len(sent_again) <= (3 if path == "/" else 2)
 
 
 def test_a_restored_or_foreign_target_gets_the_whole_page(client: FlaskClient) -> None:

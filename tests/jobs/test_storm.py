@@ -213,4 +213,4 @@ def test_a_storm_ends_without_deadlock_or_error_and_the_ledger_leads_to_the_rows
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_long_storm_ends_the_same(database_url: str) -> None:
-    check(database_url, 120)
+    check(database_url, 45)

@@ -56,7 +56,7 @@ def _frame() -> dict[str, Any]:
 def _here() -> str:
     """The present address without what only concerns the moment: where a reader comes back to."""
     kept = [(n, v) for n, v in request.args.items(multi=True) if n not in ("done", "upto")]
-    return request.path + (f"?{urlencode(kept)}" if kept else "")
+    return request.script_root + request.path + (f"?{urlencode(kept)}" if kept else "")
 
 
 def _done() -> Done | None:

@@ -146,6 +146,17 @@ def test_no_page_has_anything_inline_or_from_elsewhere(console: Console, failed_
         assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
 
 
+@pytest.mark.parametrize("path", [*PAGES, "/jobs/1/retry", "/jobs/99", "/jobs?priority=x"])
+def test_under_a_prefix_every_address_has_it(
+    client: FlaskClient, failed_job: int, path: str
+) -> None:
+    page = client.get(path, environ_overrides={"SCRIPT_NAME": "/ops"}).text
+
+    found = re.findall(r'(?:href|src|action|hx-get|hx-post|value)="(/[^"]*)"', page)
+    assert found
+    assert [url for url in found if not url.startswith("/ops/")] == []
+
+
 def test_the_first_page_is_small(client: FlaskClient) -> None:
     page = client.get("/")
     assets = [page.data]

@@ -10,6 +10,11 @@ from tests.journeys.checks import stand
 from tests.journeys.journey import Journey
 from tests.journeys.processes import until
 
+ASLEEP = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event = 'PgSleep'
+"""
+
 
 def test_signals_in_the_middle_of_a_job_hand_it_back_unused(journey: Journey) -> None:
     job = journey.enqueue_one("journey.gate")
@@ -109,8 +114,7 @@ def test_claim_under_way_when_the_signal_comes_is_not_left_behind(
     slow_updates(1)
     worker = journey.work("--grace", "20")
     job = journey.enqueue_one("journey.tick")
-    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-    until(lambda: journey.one(asleep), "the claim is under way")
+    until(lambda: journey.one(ASLEEP), "the claim is under way")
 
     assert worker.stop() == 0
 

@@ -133,7 +133,8 @@ class Settings:
     )  # fmt: skip
     poll: float = _setting(
         "QUEUE_POLL", "1.5s", positive_duration,
-        "How often a worker looks at the queue when nothing wakes it.",
+        "How often a worker looks at the queue when nothing wakes it; pauses and holds are heeded"
+        " within this time.",
     )  # fmt: skip
     prefetch: int = _setting(
         "QUEUE_PREFETCH", "0", whole(0, 500),

@@ -6,6 +6,7 @@ through every future-dated row of a higher priority; so the distinct priorities 
 loose scan (one index probe each), and the due rows of each are read from where they begin. The
 outer LIMIT stops the locking exactly at ``n``: nothing more is locked than is taken.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,6 +31,9 @@ def claiming(kinds_filter: str) -> str:
 
     Parameters: ``n`` rows at most, of which the first ``slots`` start at once (the rest are
     prefetched: no start time yet), ``me``, ``lease`` and ``job_timeout`` in seconds (0: none).
+
+    The UPDATE names its rows by ``= ANY(ARRAY[id])``, which only the primary key can serve (see
+    ``settle``), and not by their status: that would invite a walk through the claim index.
     """
     return f"""{PRIORITIES},
 due AS MATERIALIZED (
@@ -57,7 +61,7 @@ claimed AS (
            THEN nullif(coalesce(j.timeout_s, %(job_timeout)s::float8), 0) END)),
     started_at = CASE WHEN r.nth <= %(slots)s THEN clock_timestamp() END,
     progress = NULL, progress_note = NULL
-  FROM ranked r WHERE j.id = r.id AND j.status = 'queued'
+  FROM ranked r WHERE j.id = ANY(ARRAY[r.id])
   RETURNING j.id, j.kind, j.payload, j.priority, j.available_at, j.created_at, j.claimed_at,
     j.attempts, j.max_attempts, j.handbacks, j.timeout_s, j.lease_token,
     j.started_at IS NOT NULL AS started

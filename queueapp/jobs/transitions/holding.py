@@ -51,16 +51,19 @@ WITH asked AS MATERIALIZED (
   SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS a(id, token)
 ),
 locked AS MATERIALIZED (
-  SELECT j.id, j.started_at
-    + make_interval(secs => nullif(coalesce(j.timeout_s, %(job_timeout)s::float8), 0)) AS ends_at
-  FROM asked a JOIN jobs j ON j.id = a.id AND j.lease_token = a.token
-  ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+  SELECT a.id, a.token, j.ends_at
+  FROM (SELECT * FROM asked ORDER BY id) a
+  CROSS JOIN LATERAL (
+    SELECT j.started_at
+      + make_interval(secs => nullif(coalesce(j.timeout_s, %(job_timeout)s::float8), 0)) AS ends_at
+    FROM jobs j WHERE j.id = a.id AND j.lease_token = a.token FOR NO KEY UPDATE SKIP LOCKED
+  ) j
 ),
 renewed AS (
   UPDATE jobs j SET lease_expires_at = CASE WHEN l.ends_at <= clock_timestamp()
       THEN j.lease_expires_at
       ELSE least(clock_timestamp() + make_interval(secs => %(lease)s::float8), l.ends_at) END
-  FROM locked l, asked a WHERE j.id = l.id AND a.id = l.id AND j.lease_token = a.token
+  FROM locked l WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token
   RETURNING j.lease_token AS token, j.cancel_requested_at IS NOT NULL AS cancel,
     coalesce(l.ends_at <= clock_timestamp(), false) AS over
 )
@@ -68,35 +71,45 @@ SELECT a.token, CASE
     WHEN r.over THEN 'timeout'
     WHEN r.cancel THEN 'cancel'
     WHEN r.token IS NOT NULL THEN 'renewed'
-    WHEN j.id IS NOT NULL THEN 'busy'
+    WHEN (SELECT j.id FROM jobs j WHERE j.id = a.id AND j.lease_token = a.token) IS NOT NULL
+      THEN 'busy'
     ELSE 'lost' END AS answer
-FROM asked a
-LEFT JOIN renewed r ON r.token = a.token
-LEFT JOIN jobs j ON j.id = a.id AND j.lease_token = a.token
+FROM asked a LEFT JOIN renewed r ON r.token = a.token
 """
 
 _BEGIN = """
 WITH locked AS MATERIALIZED (
-  SELECT j.id, a.token, a.ago_s
-  FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[], %(agos)s::float8[]) AS a(id, token, ago_s)
-  JOIN jobs j ON j.id = a.id AND j.lease_token = a.token
-  ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+  SELECT a.*
+  FROM (
+    SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[], %(agos)s::float8[])
+      AS a(id, token, ago_s) ORDER BY id
+  ) a
+  CROSS JOIN LATERAL (
+    SELECT FROM jobs j
+    WHERE j.id = a.id AND j.lease_token = a.token FOR NO KEY UPDATE SKIP LOCKED
+  ) j
 )
 UPDATE jobs j SET
   started_at = clock_timestamp() - make_interval(secs => l.ago_s)
-FROM locked l WHERE j.id = l.id AND j.lease_token = l.token AND j.started_at IS NULL
+FROM locked l
+WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token AND j.started_at IS NULL
 """
 
 _PROGRESS = """
 WITH locked AS MATERIALIZED (
-  SELECT j.id, a.token, a.percent, a.note
-  FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[], %(percents)s::smallint[], %(notes)s::text[])
-    AS a(id, token, percent, note)
-  JOIN jobs j ON j.id = a.id AND j.lease_token = a.token
-  ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+  SELECT a.*
+  FROM (
+    SELECT * FROM unnest(
+      %(ids)s::bigint[], %(tokens)s::uuid[], %(percents)s::smallint[], %(notes)s::text[])
+      AS a(id, token, percent, note) ORDER BY id
+  ) a
+  CROSS JOIN LATERAL (
+    SELECT FROM jobs j
+    WHERE j.id = a.id AND j.lease_token = a.token FOR NO KEY UPDATE SKIP LOCKED
+  ) j
 )
 UPDATE jobs j SET progress = l.percent, progress_note = l.note
-FROM locked l WHERE j.id = l.id AND j.lease_token = l.token
+FROM locked l WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token
 """
 
 _ADOPT = f"""

@@ -55,22 +55,29 @@ outcome AS MATERIALIZED (
     error_class text, error_message text, fingerprint text, reason text, data jsonb)
 )"""
 
+# Each row is found through the primary key, one probe an outcome, whatever the statistics say and
+# whenever the plan was made: a subquery that locks stays a nested loop, and ``= ANY(ARRAY[id])``
+# can neither be hashed nor merged. A plan kept from a small table would read a large one whole.
+#
 # A cancel request wins over every end but success, decided on the locked row, not on what the
 # worker believed. ``given_back``: the attempt did not count.
 _SETTLED = """
 locked AS MATERIALIZED (
-  SELECT j.id, o.token, j.cancel_requested_at IS NOT NULL AS cancel
-  FROM outcome o JOIN jobs j ON j.id = o.id AND j.lease_token = o.token
-  ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+  SELECT o.*, j.cancel
+  FROM (SELECT * FROM outcome ORDER BY id) o
+  CROSS JOIN LATERAL (
+    SELECT j.cancel_requested_at IS NOT NULL AS cancel FROM jobs j
+    WHERE j.id = o.id AND j.lease_token = o.token FOR NO KEY UPDATE SKIP LOCKED
+  ) j
 ),
 move AS (
-  SELECT o.*, l.cancel, m.to_status,
-    (m.to_status = 'queued' AND o.verb IN ('release', 'defer'))::int AS given_back
-  FROM locked l JOIN outcome o USING (id, token)
+  SELECT l.*, m.to_status,
+    (m.to_status = 'queued' AND l.verb IN ('release', 'defer'))::int AS given_back
+  FROM locked l
   CROSS JOIN LATERAL (SELECT CASE
-    WHEN o.verb = 'succeed' THEN 'succeeded'
-    WHEN o.verb = 'cancel' OR l.cancel THEN 'cancelled'
-    WHEN o.verb = 'fail' THEN 'failed'
+    WHEN l.verb = 'succeed' THEN 'succeeded'
+    WHEN l.verb = 'cancel' OR l.cancel THEN 'cancelled'
+    WHEN l.verb = 'fail' THEN 'failed'
     ELSE 'queued' END AS to_status) m
 ),
 settled AS (
@@ -93,7 +100,8 @@ settled AS (
       CASE WHEN m.verb IN ('release', 'defer') THEN j.error_message ELSE m.error_message END,
     error_fingerprint =
       CASE WHEN m.verb IN ('release', 'defer') THEN j.error_fingerprint ELSE m.fingerprint END
-  FROM move m WHERE j.id = m.id AND j.lease_token = m.token
+  FROM move m
+  WHERE j.id = ANY(ARRAY[m.id]) AND j.lease_token = m.token
   RETURNING j.id, j.kind, j.status, j.attempts, j.handbacks, j.available_at, j.error_fingerprint,
     m.token, m.verb, j.attempts + m.given_back AS attempt, m.cancel, m.reason, m.data
 )"""
@@ -190,12 +198,13 @@ WITH outcome AS MATERIALIZED (
 ),
 answer AS (
   SELECT o.id, o.token, o.verb, CASE
-    WHEN EXISTS (SELECT FROM jobs j WHERE j.id = o.id AND j.lease_token = o.token) THEN 'busy'
-    WHEN EXISTS (
-      SELECT FROM job_events e
+    WHEN (SELECT id FROM jobs j WHERE j.id = o.id AND j.lease_token = o.token) IS NOT NULL
+      THEN 'busy'
+    WHEN (
+      SELECT id FROM job_events e
       WHERE e.job_id = o.id AND e.lease_token = o.token AND e.created_at >= o.claimed_at
-        AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s
-    ) THEN 'repeat'
+        AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s LIMIT 1
+    ) IS NOT NULL THEN 'repeat'
     ELSE 'lost' END AS answer,
     coalesce(
       (SELECT kind FROM jobs j WHERE j.id = o.id),

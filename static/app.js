@@ -15,7 +15,10 @@ const refresh = { paused: sessionStorage.getItem("paused") === "1", failures: 0,
 
 const isPoll = (ctx) => ctx.sourceElement?.id === "panel";
 const isIdle = () =>
-  document.hidden || refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next;
+  document.hidden || refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next ||
+  isReadingLog();
+// The log would run away from under a reader: it waits until the top is in sight again.
+const isReadingLog = () => scrollY > 200 && panel()?.matches(".events[data-live]");
 
 function showPause() {
   const button = $("#pause");
@@ -93,6 +96,11 @@ document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
 addEventListener("online", () => refresh.paused || refreshNow());
+addEventListener("scrollend", () => {
+  if (!panel()?.matches(".events[data-live]") || refresh.failures) return;
+  $("#as-of-note").textContent = isReadingLog() ? "· waits while you read" : "";
+  if (!isReadingLog() && !refresh.paused) refreshNow();
+});
 
 // --- Ages go on between refreshes, by the database's clock ---
 

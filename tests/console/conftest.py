@@ -30,6 +30,19 @@ class Console:
         """What the page's script gets when it refreshes the panel."""
         return self.client.get(path, headers=PANEL | ({"HX-PTag": tag} if tag else {}))
 
+    def unchanged(self, path: str) -> TestResponse:
+        """Refresh until there is nothing new; the answer that says so.
+
+        Another database of the server may have a transaction end between two refreshes.
+        """
+        tag = self.panel(path).headers["HX-PTag"]
+        for _ in range(20):
+            answer = self.panel(path, tag)
+            if answer.status_code == 304:
+                return answer
+            tag = answer.headers["HX-PTag"]
+        raise AssertionError(f"{path} never stays the same")
+
     def post(self, path: str, **form: object) -> TestResponse:
         """What a browser without scripts sends."""
         return self.client.post(path, data=form)

@@ -205,7 +205,7 @@ PLAIN = ""
 HOSTILE = {
     "worker": WORKER_SESSION,
     "plain": PLAIN,
-    "generic": f"{WORKER_SESSION} -c plan_cache_mode=force_generic_plan",
+    "planned anew": f"{WORKER_SESSION} -c plan_cache_mode=force_custom_plan",
     "plain generic": "-c plan_cache_mode=force_generic_plan",
     "jit": "-c jit=on -c jit_above_cost=0 -c jit_inline_above_cost=0 -c jit_optimize_above_cost=0",
     "no nested loops": "-c enable_nestloop=off",

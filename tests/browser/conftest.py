@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import playwright
 import pytest
 from flask import Flask
 from playwright.sync_api import BrowserContext, ConsoleMessage, WebError
@@ -38,14 +40,24 @@ def find_chromium() -> str | None:
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
+def what_is_missing() -> str:
+    """Say why no browser can be driven here, and what to do about it; '' when one can."""
+    if find_chromium() is None:
+        return "no Chromium (apt-get install chromium)"
+    node = Path(playwright.__file__).parent / "driver" / "node"
+    if subprocess.run([node, "--version"], check=False, capture_output=True).returncode:
+        return "Playwright's driver does not run (apt-get install libatomic1)"
+    return ""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ours = [item for item in items if HERE in item.path.parents]
     # In continuous integration a missing browser is a failure, not a reason to skip.
-    missing = find_chromium() is None and not os.environ.get("CI")
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-            if missing:
-                item.add_marker(pytest.mark.skip(reason="no Chromium (apt-get install chromium)"))
+    missing = "" if not ours or os.environ.get("CI") else what_is_missing()
+    for item in ours:
+        item.add_marker(pytest.mark.browser)
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=missing))
 
 
 @pytest.fixture(scope="session")

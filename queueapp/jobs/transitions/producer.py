@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -119,4 +119,5 @@ def enqueue(
 
 
 def _document(jobs: Any) -> str:
-    return json.dumps([asdict(job) for job in jobs], default=datetime.isoformat, allow_nan=False)
+    # vars, not asdict: that would copy every payload to its depth.
+    return json.dumps([vars(job) for job in jobs], default=datetime.isoformat, allow_nan=False)

@@ -32,17 +32,18 @@ WITH target AS MATERIALIZED (
   ORDER BY id FOR UPDATE SKIP LOCKED
 ),{_GONE}"""
 
-# A keyed job is kept for as long as its key is promised to be remembered.
+# A keyed job is kept for as long as its key is promised to be remembered. The end is compared once
+# more under the lock: a job that was retried and ended again in between is young.
 _PURGE_OLD = """
 WITH target AS MATERIALIZED (
   SELECT j.id FROM (
-    SELECT id FROM jobs
+    SELECT id, finished_at FROM jobs
     WHERE status = '{status}'
       AND finished_at < clock_timestamp() - make_interval(secs => %(age)s)
       AND (idempotency_key IS NULL
            OR finished_at < clock_timestamp() - make_interval(secs => %(keyed_age)s))
     ORDER BY finished_at, id LIMIT %(limit)s
-  ) old JOIN jobs j USING (id)
+  ) old JOIN jobs j ON j.id = old.id AND j.finished_at = old.finished_at
   WHERE j.status = '{status}'
   ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
 ),{gone}"""

@@ -53,12 +53,12 @@ WITH overdue AS MATERIALIZED (
   WHERE status = 'running' AND claimed_at >= coalesce(%(low)s::timestamptz, '-infinity')
     AND lease_expires_at < clock_timestamp()
   ORDER BY claimed_at, id LIMIT 10000
-),
-free AS MATERIALIZED (
-  SELECT j.id FROM overdue o JOIN jobs j ON j.id = o.id AND j.lease_token = o.lease_token
-  ORDER BY j.id FOR SHARE OF j SKIP LOCKED
 )
-SELECT lease_token FROM overdue WHERE id NOT IN (SELECT id FROM free)
+SELECT o.lease_token FROM overdue o LEFT JOIN LATERAL (
+  SELECT j.id FROM jobs j
+  WHERE j.id = o.id AND j.lease_token = o.lease_token FOR SHARE SKIP LOCKED
+) free ON true
+WHERE free.id IS NULL
 """
 
 

@@ -45,6 +45,7 @@ def audit(most: int) -> None:
     for offender in report.offenders:
         click.echo(f"job {offender.job_id}: {offender.problem}")
     if not report.clean:
+        click.echo(f"{report.found} problems found, the first {len(report.offenders)} named.")
         raise SystemExit(1)
     click.echo("The ledger leads to the rows: nothing found.")
 

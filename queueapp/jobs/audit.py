@@ -1,46 +1,23 @@
 """The proof: does the ledger lead to the rows?
 
-``fold`` replays a job's events into what its row must say; ``check`` compares the two for every
-job, in batches, and names what does not fit: an illegal move, a row that differs, a token claimed
-twice.
+``check`` folds the events of every job, in batches, and compares what they lead to with the row; it
+names what does not fit: an illegal move, a row that differs, a token claimed twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Row
 
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.status import Event, Status, is_legal
+from queueapp.jobs.fold import FOLDED, Folded, fold
+from queueapp.jobs.status import Event
 
 BATCH = 2_000
-
-# What events carry in ``data`` when they change it; instants as text in UTC, to the microsecond.
-FOLDED = (
-    "attempts",
-    "handbacks",
-    "priority",
-    "available_at",
-    "cancel_requested_at",
-    "error_fingerprint",
-)
-_INSTANT = "YYYY-MM-DD HH24:MI:SS.US"
-
-
-@dataclass
-class Folded:
-    """What a job's events say its row must be. ``status`` None: no row."""
-
-    status: Status | None = None
-    attempts: int = 0
-    handbacks: int = 0
-    priority: int = 0
-    available_at: str | None = None
-    cancel_requested_at: str | None = None
-    error_fingerprint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,77 +30,46 @@ class Offender:
 
 @dataclass
 class Report:
-    """The result of a check. ``truncated``: jobs whose beginning is older than the ledger."""
+    """The result of a check. ``truncated``: jobs whose beginning is older than the ledger.
+
+    ``found`` counts every problem, ``offenders`` are the first of them.
+    """
 
     jobs: int = 0
     events: int = 0
     truncated: int = 0
+    found: int = 0
     offenders: list[Offender] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
         """Whether nothing was found."""
-        return not self.offenders
+        return self.found == 0
+
+    def add(self, job_id: int, problems: Iterable[str], keep: int) -> None:
+        """Count ``problems`` and keep them while there are fewer than ``keep``."""
+        for problem in problems:
+            self.found += 1
+            if len(self.offenders) < keep:
+                self.offenders.append(Offender(job_id, problem))
 
 
-def fold(events: Iterable[Any]) -> tuple[Folded, list[str]]:
-    """Replay ``events`` (in id order) and return the state they lead to, and every illegal step."""
-    state, problems = Folded(), []
-    for event in events:
-        name = Event(event.event)
-        if name is Event.STALE_WRITE_REJECTED:
-            continue
-        problems += _step_problems(state, event, name)
-        _apply(state, event, name)
-    return state, problems
-
-
-def _step_problems(state: Folded, event: Any, name: Event) -> list[str]:
-    source = Status(event.from_status) if event.from_status else None
-    target = Status(event.to_status) if event.to_status else None
-    problems = []
-    if not is_legal(name, source, target):
-        problems.append(f"event {event.id}: {name} from {source} to {target} is no legal move")
-    if source is not state.status:
-        problems.append(f"event {event.id}: {name} starts at {source}, the job was {state.status}")
-    return problems
-
-
-def _apply(state: Folded, event: Any, name: Event) -> None:
-    state.status = Status(event.to_status) if event.to_status else None
-    data = event.data or {}
-    if name is Event.CLAIMED:
-        state.attempts = event.attempt
-    elif name is Event.SUCCEEDED:
-        state.error_fingerprint = None
-    for part in FOLDED:
-        if part in data:
-            setattr(state, part, data[part])
-
-
-# Instants are compared as text of one form: the ledger keeps them as JSON in some session's zone.
-_EVENTS = f"""
-SELECT id, job_id, event, from_status, to_status, attempt, lease_token, created_at,
-  data || jsonb_strip_nulls(jsonb_build_object(
-    'available_at',
-    to_char((data->>'available_at')::timestamptz AT TIME ZONE 'UTC', '{_INSTANT}'),
-    'cancel_requested_at',
-    to_char((data->>'cancel_requested_at')::timestamptz AT TIME ZONE 'UTC', '{_INSTANT}'))) AS data
+_EVENTS = """
+SELECT id, job_id, event, from_status, to_status, attempt, lease_token, data
 FROM job_events WHERE job_id > %(after)s AND job_id <= %(upto)s ORDER BY job_id, id
 """
 
-_ROWS = f"""
-SELECT id, status, attempts, handbacks, priority,
-  to_char(available_at AT TIME ZONE 'UTC', '{_INSTANT}') AS available_at,
-  to_char(cancel_requested_at AT TIME ZONE 'UTC', '{_INSTANT}') AS cancel_requested_at,
-  error_fingerprint, created_at
+_ROWS = """
+SELECT id, status, attempts, handbacks, priority, available_at, cancel_requested_at,
+  error_fingerprint, lease_token, created_at
 FROM jobs WHERE id > %(after)s AND id <= %(upto)s ORDER BY id
 """
 
+# Over all jobs at once: a token is one attempt of one job.
 _TWICE = """
 SELECT min(job_id) AS job_id, lease_token FROM job_events
-WHERE job_id > %(after)s AND job_id <= %(upto)s AND event = 'claimed'
-GROUP BY lease_token HAVING count(*) > 1
+WHERE job_id IS NOT NULL AND event = 'claimed'
+GROUP BY lease_token HAVING count(*) > 1 ORDER BY 1 LIMIT 10000
 """
 
 
@@ -150,24 +96,15 @@ def check(database: Database, *, keep: int = 20) -> Iterator[tuple[int, Report]]
         rows = {row.id: row for row in run(database, _ROWS, **bounds)}
         for job_id in sorted(rows.keys() | events.keys()):
             found = _check_job(rows.get(job_id), events.get(job_id, []), oldest, report)
-            _keep(report, keep, job_id, found)
-        for row in run(database, _TWICE, **bounds):
-            _keep(report, keep, row.job_id, [f"token {row.lease_token} was claimed twice"])
+            report.add(job_id, found, keep)
         yield min(after + BATCH, end), report
-    if end == 0:
-        yield 0, report
+    for row in run(database, _TWICE):
+        report.add(row.job_id, [f"token {row.lease_token} was claimed twice"], keep)
+    yield end, report
 
 
 def _by_job(events: Sequence[Row[Any]]) -> dict[int, list[Any]]:
-    grouped: dict[int, list[Any]] = {}
-    for event in events:
-        grouped.setdefault(event.job_id, []).append(event)
-    return grouped
-
-
-def _keep(report: Report, keep: int, job_id: int, problems: Iterable[str]) -> None:
-    room = keep - len(report.offenders)
-    report.offenders += [Offender(job_id, problem) for problem in problems][: max(room, 0)]
+    return {job_id: list(own) for job_id, own in groupby(events, key=lambda event: event.job_id)}
 
 
 def _check_job(row: Any, events: list[Any], oldest: Any, report: Report) -> list[str]:
@@ -185,9 +122,8 @@ def _check_job(row: Any, events: list[Any], oldest: Any, report: Report) -> list
 def _differences(state: Folded, row: Any) -> list[str]:
     if row is None:
         return [] if state.status is None else [f"the row is gone, the ledger says {state.status}"]
-    wanted = {"status": state.status, **{part: getattr(state, part) for part in FOLDED}}
     return [
-        f"{part}: the ledger leads to {value}, the row says {getattr(row, part)}"
-        for part, value in wanted.items()
-        if getattr(row, part) != value
+        f"{part}: the ledger leads to {getattr(state, part)}, the row says {getattr(row, part)}"
+        for part in ("status", "lease_token", *FOLDED)
+        if getattr(row, part) != getattr(state, part)
     ]

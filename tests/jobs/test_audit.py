@@ -92,6 +92,68 @@ def test_a_token_claimed_twice_is_named(session: Session) -> None:
     assert f"token {job.lease_token} was claimed twice" in problems(session)
 
 
+def test_a_token_claimed_for_two_jobs_is_named(session: Session) -> None:
+    first, second = make_job(session, Status.RUNNING), make_job(session, Status.RUNNING)
+    steal = "UPDATE job_events SET lease_token = :token WHERE job_id = :id AND event = 'claimed'"
+    session.execute(text(steal), {"token": first.lease_token, "id": second.id})
+
+    assert f"token {first.lease_token} was claimed twice" in problems(session)
+
+
+def test_a_lease_that_nobody_claimed_is_named(session: Session) -> None:
+    make_job(session, Status.RUNNING)
+    session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
+
+    assert "lease_token: the ledger leads to" in problems(session)
+
+
+def test_an_end_for_another_token_than_the_claimed_one_is_named(session: Session) -> None:
+    make_job(session, Status.SUCCEEDED)
+    session.execute(
+        text("UPDATE job_events SET lease_token = gen_random_uuid() WHERE event = 'succeeded'")
+    )
+
+    assert "not for the one claimed last" in problems(session)
+
+
+def test_an_attempt_that_was_not_counted_is_named(session: Session) -> None:
+    make_job(session, Status.SUCCEEDED)
+    session.execute(text("UPDATE job_events SET attempt = 2 WHERE event = 'claimed'"))
+
+    assert "attempt 2 was claimed after 0" in problems(session)
+
+
+@pytest.mark.parametrize("event", ["done", "queue_paused"])
+def test_an_event_that_no_job_has_is_named(session: Session, event: str) -> None:
+    make_job(session)
+    insert = """
+    INSERT INTO job_events (job_id, kind, event, from_status, to_status, actor)
+    VALUES (1, 'demo.echo', :event, 'queued', 'queued', 'app')"""
+    session.execute(text(insert), {"event": event})
+
+    assert f"a job has no event {event}" in problems(session)
+
+
+@pytest.mark.parametrize("value", ["'\"soon\"'", "'7'", "'null'"])
+def test_an_instant_that_is_none_is_a_difference_like_any_other(
+    session: Session, value: str
+) -> None:
+    make_job(session)
+    spoil = f"UPDATE job_events SET data = jsonb_set(data, '{{available_at}}', {value})"
+    session.execute(text(spoil))
+
+    assert "available_at: the ledger leads to" in problems(session)
+
+
+def test_the_zone_of_a_session_that_wrote_an_event_does_not_matter(session: Session) -> None:
+    session.execute(text("SET LOCAL timezone = 'Asia/Kathmandu'"))
+    job = make_job(session, Status.RUNNING)
+    transitions.cancel(session, [job.id], actor="user:ana")
+    session.execute(text("SET LOCAL timezone = 'America/St_Johns'"))
+
+    assert problems(session) == ""
+
+
 def test_a_row_that_vanished_is_named(session: Session) -> None:
     make_job(session, Status.SUCCEEDED)
     session.execute(text("DELETE FROM jobs"))
@@ -139,11 +201,11 @@ def test_a_job_older_than_the_ledger_is_counted_not_blamed(session: Session) -> 
     assert report.truncated == 1
 
 
-def test_only_so_many_offenders_are_kept(session: Session) -> None:
+def test_only_so_many_offenders_are_kept_and_all_are_counted(session: Session) -> None:
     for _ in range(5):
         make_job(session)
     session.execute(text("UPDATE jobs SET priority = 9"))
 
     *_, (_, report) = audit.check(session, keep=3)
 
-    assert len(report.offenders) == 3
+    assert (len(report.offenders), report.found) == (3, 5)

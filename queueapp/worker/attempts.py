@@ -63,14 +63,18 @@ class Attempts:
         with self._lock:
             self._held.pop(attempt.claim.token, None)
 
-    def withdraw(self, older_than: float = 0.0) -> list[Attempt]:
-        """Take back claims that have waited ``older_than`` seconds without beginning."""
+    def withdraw(self, *, prefetched_for: float | None = None) -> list[Attempt]:
+        """Take back claims that have not begun: all, or those prefetched so many seconds ago."""
         now = time.monotonic()
         with self._lock:
             waiting = [
                 attempt
                 for attempt in self._held.values()
-                if attempt.began is None and now - attempt.claimed >= older_than
+                if attempt.began is None
+                and (
+                    prefetched_for is None
+                    or (not attempt.claim.started and now - attempt.claimed >= prefetched_for)
+                )
             ]
             for attempt in waiting:
                 attempt.given_up = True

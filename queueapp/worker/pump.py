@@ -124,9 +124,9 @@ class Pump:
 
     def _unstart(self) -> None:
         """Give back prefetched claims that have waited too long, or all of them at the end."""
-        patience = PATIENCE_S if self.claiming else 0.0
+        patience = PATIENCE_S if self.claiming else None
         reason = Reason.PREFETCH_UNUSED if self.claiming else Reason.SHUTDOWN
-        for attempt in self._attempts.withdraw(patience):
+        for attempt in self._attempts.withdraw(prefetched_for=patience):
             self._unwritten[attempt.claim.token] = handed_back(attempt, self.terms, reason)
 
     def _report_starts(self, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""What every test may ask for: a database of its own worker, the application over it, a session.
+"""What every test may ask for: a database, the application over it, a session.
 
 Each test begins with two empty tables. Warnings are errors, so every engine is disposed of.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -26,8 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _forget_settings()
-    if not hasattr(config, "workerinput"):
-        config.stash[_SERVER] = postgres.Server()
+    config.stash[_SERVER] = postgres.Server()
 
 
 def _forget_settings() -> None:
@@ -38,19 +36,12 @@ def _forget_settings() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    server = config.stash.get(_SERVER, None)  # a worker of a parallel run has none
-    return f"database: {server.describe()}" if server else ""
+    return f"database: {config.stash[_SERVER].describe()}"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _SERVER in config.stash:
         config.stash[_SERVER].close()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell each worker of a parallel run where the one template is."""
-    node.workerinput["template_url"] = node.config.stash[_SERVER].template_url
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,19 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in slow]
 
 
-@pytest.fixture(scope="session")
-def _clone(request: pytest.FixtureRequest) -> str:
-    config = request.config
-    if hasattr(config, "workerinput"):
-        return postgres.clone(config.workerinput["template_url"], config.workerinput["workerid"])
-    return postgres.clone(config.stash[_SERVER].template_url, "main")
-
-
 @pytest.fixture
-def database_url(_clone: str) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a migrated database with empty tables; emptied again after the test."""
-    yield _clone
-    postgres.empty(_clone)
+    url = request.config.stash[_SERVER].database_url
+    yield url
+    postgres.empty(url)
 
 
 @pytest.fixture

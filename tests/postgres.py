@@ -1,8 +1,9 @@
-"""The PostgreSQL server of one test run: a throw-away cluster, or the one you name.
+"""The PostgreSQL server of one test process: a throw-away cluster, or the one you name.
 
 ``TEST_DATABASE_URL`` names a database on a running server whose user may create databases; else
-``TEST_PG_BINDIR`` names the binaries; else the first ones found are used. The databases: a migrated
-template, and a copy of it for each worker of the run.
+``TEST_PG_BINDIR`` names the binaries; else the first ones found are used. In a parallel run each
+worker has a cluster of its own: the oldest running transaction, below which the log of events is
+read, is one for all databases of a cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import tempfile
 from functools import cached_property
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -34,13 +36,12 @@ WHERE pg_relation_size(relid) > 0
 
 
 class Server:
-    """The server of a run, started when it is first needed."""
+    """The server of a test process, started when it is first needed."""
 
     def __init__(self) -> None:
         self._given = os.environ.get("TEST_DATABASE_URL")
-        self._prefix = f"queue_test_{os.getpid()}"
         self._local: LocalPostgres | None = None
-        self._made: list[str] = []
+        self._made: URL | None = None
 
     def describe(self) -> str:
         if self._given:
@@ -50,19 +51,19 @@ class Server:
         return f"PostgreSQL {version_of(self._binaries)} of {self._binaries}"
 
     @cached_property
-    def template_url(self) -> str:
-        """The address of the migrated template; made when it is first asked for."""
-        url = self._url.set(database=f"{self._prefix}_template")
-        self._create(url)
-        _migrate(url)
-        return text_of(url)
+    def database_url(self) -> str:
+        """The address of the migrated database; made when it is first asked for."""
+        self._made = self._url.set(database=f"queue_test_{os.getpid()}")
+        self._say("CREATE DATABASE {}")
+        _migrate(self._made)
+        return text_of(self._made)
 
     def close(self) -> None:
-        """Remove what this run made."""
+        """Remove what this process made."""
         if self._local:
             self._local.remove()
         elif self._made:
-            drop_databases(self._url, self._prefix)
+            self._say("DROP DATABASE {} WITH (FORCE)")
 
     @cached_property
     def _binaries(self) -> Path:
@@ -79,22 +80,11 @@ class Server:
         self._local = start(home, durable=False, binaries=self._binaries)
         return make_url(self._local.url)
 
-    def _create(self, url: URL) -> None:
-        self._made.append(str(url.database))
+    def _say(self, statement: LiteralString) -> None:
+        assert self._made
+        name = sql.Identifier(str(self._made.database))
         with _connect(self._url) as connection:
-            connection.execute(
-                sql.SQL("CREATE DATABASE {}").format(sql.Identifier(str(url.database)))
-            )
-
-
-def clone(template_url: str, worker: str) -> str:
-    """Copy the template for one worker of the run; return the copy's address."""
-    template = make_url(template_url)
-    names = str(template.database), str(template.database).replace("_template", f"_{worker}")
-    statement = sql.SQL("CREATE DATABASE {1} TEMPLATE {0}").format(*map(sql.Identifier, names))
-    with _connect(template.set(database="postgres")) as connection:
-        connection.execute(statement)
-    return text_of(template.set(database=names[1]))
+            connection.execute(sql.SQL(statement).format(name))
 
 
 def empty(url: str) -> None:
@@ -112,16 +102,6 @@ def empty(url: str) -> None:
             connection.execute(
                 "SELECT setval(pg_get_serial_sequence(%s, 'id'), 1, false)", (table,)
             )
-
-
-def drop_databases(server: URL, prefix: str) -> None:
-    with _connect(server) as connection:
-        names = connection.execute(
-            "SELECT datname FROM pg_database WHERE starts_with(datname, %s)", (prefix + "_",)
-        ).fetchall()
-        for (name,) in names:
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-            connection.execute(drop)
 
 
 def text_of(url: URL) -> str:

@@ -54,15 +54,20 @@ class LocalPostgres:
 
     def close(self) -> None:
         """Give the share up; stop the server if nobody else holds one."""
-        share, self._share = self._share, None
-        if share is not None:
+        if self._share is not None:
             with _locked(self._cluster.home / "start.lock"):
-                _leave(self._cluster.home, share)
+                self._give_up()
 
     def remove(self) -> None:
         """Close, and remove the cluster with its data. For throw-away ones, held by nobody else."""
-        self.close()
-        remove_cluster(self._cluster.home)
+        with _locked(self._cluster.home / "start.lock"):
+            self._give_up()
+            remove_cluster(self._cluster.home)
+
+    def _give_up(self) -> None:
+        share, self._share = self._share, None
+        if share is not None:
+            _leave(self._cluster.home, share)
 
     def __enter__(self) -> Self:
         return self
@@ -93,8 +98,10 @@ def start(home: Path, *, durable: bool = True, binaries: Path | None = None) -> 
 
 def remove_abandoned(home: Path) -> None:
     """Stop and remove the throw-away cluster of ``home``, unless somebody holds a share in it."""
-    with suppress(OSError), _locked(home / "start.lock"):
-        if (home / "users.lock").exists() and _last(home):
+    if not (home / "start.lock").exists():
+        return  # about to be started, or just removed
+    with suppress(OSError), _locked(home / "start.lock", mode="r"):
+        if not (home / "users.lock").exists() or _last(home):
             if server := find(place_of(home) / "data"):
                 server.stop()
             remove_cluster(home)
@@ -131,8 +138,8 @@ def _last(home: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a") as lock:
+def _locked(path: Path, *, mode: str = "a") -> Iterator[None]:
+    with path.open(mode) as lock:
         path.chmod(0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

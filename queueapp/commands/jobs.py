@@ -15,12 +15,14 @@ from queueapp.commands import layout
 from queueapp.commands.parameters import Duration, Instant, JobId, Payload, Text, actor
 from queueapp.errors import QueueError, UnknownKind
 from queueapp.extensions import db
+from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from queueapp.jobs.transitions import Moved
 
 _EVENTS_SHOWN = 200
+_PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 
 group = AppGroup("jobs", help="Enqueue, list, show, cancel and retry jobs.")
 
@@ -33,7 +35,7 @@ def init_app(app: Flask) -> None:
 @group.command()
 @click.argument("kind", type=Text())
 @click.argument("payload", type=Payload(), required=False)
-@click.option("--priority", type=int, help="Higher runs first; 0 unless given.")
+@click.option("--priority", type=_PRIORITY, help="Higher runs first; 0 unless given.")
 @click.option("--delay", type=Duration(), help="Run no earlier than this from now: 90, 5m, 1h.")
 @click.option("--at", "available_at", type=Instant(), help="Run no earlier than this moment.")
 @click.option("--max-attempts", type=int, help="How often the job may be tried.")
@@ -70,7 +72,7 @@ def enqueue(kind: str, payload: Any, timeout: float | None, **options: Any) -> N
 @click.option("--status", "statuses", multiple=True, help="One or more, repeated or with commas.")
 @click.option("--kind", type=Text(), help="Only jobs of this kind.")
 @click.option("--producer", type=Text(), help="Only jobs of this producer.")
-@click.option("--priority", type=int, help="Only jobs of this priority.")
+@click.option("--priority", type=_PRIORITY, help="Only jobs of this priority.")
 @click.option(
     "--fingerprint", type=Text(), help="Only failures alike: see error_fingerprint in show."
 )

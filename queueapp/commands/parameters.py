@@ -47,6 +47,8 @@ class Instant(click.ParamType[datetime]):
         except ValueError as error:
             said = str(error) if str(error).startswith("must") else "is no such date or time"
             self.fail(f"{value!r} {said}", param, ctx)
+        except OverflowError:
+            self.fail(f"{value!r} is no such date or time in UTC", param, ctx)
 
 
 class JobId(click.ParamType[int]):
@@ -69,8 +71,10 @@ class Text(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check it."""
-        if text_problem(str(value)):
-            self.fail(f"{value!a} is not UTF-8 text", param, ctx)
+        problem = text_problem(str(value))
+        if problem:
+            said = problem if "\0" in str(value) else "is not UTF-8 text"
+            self.fail(f"{value!a} {said}", param, ctx)
         return str(value)
 
 

@@ -101,11 +101,13 @@ def test_a_key_makes_a_command_safe_to_repeat(jobs: Terminal) -> None:
         (["demo.echo", "@/no/such/file"], "cannot read '/no/such/file'", 2),
         (["demo.echo", '{"bogus": 1}'], "/payload/bogus", 1),
         (["demo.echo", "{}", "--priority", "high"], "'high' is not a valid integer", 2),
-        (["demo.echo", "{}", "--priority", "99999"], "/priority must be a whole number", 1),
+        (["demo.echo", "{}", "--priority", "99999"], "the range -32768<=x<=32767", 2),
         (["demo.echo", "{}", "--max-attempts", "0"], "/max_attempts must be", 1),
         (["demo.echo", "{}", "--delay", "soon"], "'soon': expected a duration such as 90", 2),
         (["demo.echo", "{}", "--at", "tomorrow"], "'tomorrow' must be an RFC 3339 time", 2),
         (["demo.echo", "{}", "--at", "2030-02-30T00:00:00Z"], "is no such date or time", 2),
+        (["demo.echo", "{}", "--at", "0001-01-01T00:00:00+14:00"], "is no such date or time", 2),
+        (["demo.echo", "{}", "--key", "a\0b"], "'a\\x00b' contains a NUL character", 2),
         (["demo.echo", "{}", "--timeout", "0.5s"], "give whole seconds", 2),
         (["demo.echo", "{}", "--key", " "], "/key must be text", 1),
         (["demo.echo", "{}", "--key", "\udcff"], "is not UTF-8 text", 2),
@@ -161,6 +163,13 @@ def test_a_mistyped_status_lists_nothing(jobs: Terminal, session: Session) -> No
     line = jobs.refused("list", "--status", "qeued", exit_code=2)
 
     assert "'qeued' is no status: queued, running" in line
+
+
+@pytest.mark.parametrize("priority", ["100000", "-32769"])
+def test_a_priority_that_no_job_has_lists_nothing(jobs: Terminal, priority: str) -> None:
+    line = jobs.refused("list", "--priority", priority, exit_code=2)
+
+    assert f"{priority} is not in the range -32768<=x<=32767" in line
 
 
 def test_show_tells_every_field_and_the_whole_story(jobs: Terminal, session: Session) -> None:
@@ -239,6 +248,8 @@ def test_a_silent_database_is_told_in_one_line(database_url: str) -> None:
 
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Error: the database does not answer; try again (connection")
+    assert line.startswith(
+        "Error: the database does not answer: check DATABASE_URL, or try again ("
+    )
     assert "refused" in line
     assert "hunter2" not in line

@@ -81,7 +81,7 @@ def deliberate(error: BaseException) -> QueueError | None:
     if isinstance(error, QueueError):
         return error
     if isinstance(error, PoolTimeout):
-        return _unavailable("all database connections of this process are in use")
+        return _unavailable("all database connections of this process are in use; try again")
     if isinstance(error, LocalPostgresUnavailable):
         return DatabaseUnavailable(" ".join(str(error).split()), retry_after=RETRY_AFTER)
     origin = error.orig if isinstance(error, DBAPIError) else error
@@ -97,16 +97,16 @@ def _of_database(origin: psycopg.Error) -> QueueError | None:
             "the database lacks a table or column of this release: run flask db upgrade"
         )
     if state in _BUSY:
-        return _unavailable(_BUSY[state])
+        return _unavailable(f"{_BUSY[state]}; try again")
     if not isinstance(origin, psycopg.OperationalError | psycopg.InterfaceError):
         return None
-    if state is None or state.startswith(("08", "57P")):
-        return _unavailable("the database does not answer")
-    return _unavailable("the database could not do this just now")
+    if state is None or state.startswith(("08", "28", "3D", "57P")):
+        return _unavailable("the database does not answer: check DATABASE_URL, or try again")
+    return _unavailable("the database could not do this just now; try again")
 
 
 def _unavailable(message: str) -> DatabaseUnavailable:
-    return DatabaseUnavailable(f"{message}; try again", retry_after=RETRY_AFTER)
+    return DatabaseUnavailable(message, retry_after=RETRY_AFTER)
 
 
 def _of_queue_error(error: QueueError, headers: tuple[tuple[str, str], ...] = ()) -> Problem:

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -60,6 +61,25 @@ def test_the_receiver_is_mostly_well_and_sometimes_not() -> None:
         receiver.close()
 
     assert statuses[200] > statuses[503] > 0
+
+
+def test_a_client_that_went_away_is_no_news(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.commands.demo.receiver._MOODS", {"slow": 1})
+    receiver = Receiver()
+    host, _, port = receiver.host.partition(":")
+    try:
+        with socket.create_connection((host, int(port))) as client:
+            # Close with a reset, as the kernel does for a process that was killed.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+            time.sleep(0.3)
+        time.sleep(2)
+    finally:
+        receiver.close()
+
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def start(tmp_path: Path, command: str, name: str = "worker-1") -> children.Child:
@@ -137,6 +157,18 @@ def test_the_demo_does_not_run_in_production(database_url: str) -> None:
     assert "does not run in production" in result.stderr
 
 
+def test_the_demo_asks_before_it_fills_the_database_of_the_environment(database_url: str) -> None:
+    runner: FlaskCliRunner = create_app({"DATABASE_URL": database_url}).test_cli_runner()
+
+    result = runner.invoke(args=["demo"])
+
+    (line,) = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert line.startswith("Error: DATABASE_URL is set")
+    assert line.endswith("give --into-database-url")
+    assert database_url not in line
+
+
 def test_the_procfile_serves_the_demo_on_loopback() -> None:
     commands = children.procfile(ROOT)
 
@@ -152,7 +184,17 @@ def test_the_whole_demo_runs_jobs_and_stops_on_one_signal(database_url: str) -> 
         taken.listen()
         wanted = str(taken.getsockname()[1])
         demo = subprocess.Popen(
-            [sys.executable, "-m", "flask", "--app", "wsgi", "demo", "--port", wanted],
+            [
+                sys.executable,
+                "-m",
+                "flask",
+                "--app",
+                "wsgi",
+                "demo",
+                "--port",
+                wanted,
+                "--into-database-url",
+            ],
             cwd=ROOT,
             env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,

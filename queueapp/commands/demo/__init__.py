@@ -60,8 +60,16 @@ class _Demo:
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
 @click.option("--workers", type=click.IntRange(1, 16), default=1, show_default=True)
 @click.option("--duration", type=Duration(), help="Stop by itself after this long: 30s, 5m.")
-def demo(port: int, workers: int, duration: float | None) -> None:
+@click.option(
+    "--into-database-url",
+    is_flag=True,
+    help="Migrate and fill the database that DATABASE_URL names; without this it is refused.",
+)
+def demo(port: int, workers: int, duration: float | None, into_database_url: bool) -> None:
     """Run web, worker, webhooks and a stream of jobs; stop with Ctrl-C.
+
+    The jobs go into a database of the demo's own on this machine. Where DATABASE_URL is set, the
+    demo does not touch that database unless --into-database-url says so.
 
     \b
     Examples:
@@ -73,6 +81,11 @@ def demo(port: int, workers: int, duration: float | None) -> None:
     if needs_database_url(app.extensions["queue_settings"]):
         raise click.ClickException(
             "the demo fills the database with made-up jobs, so it does not run in production"
+        )
+    if app.extensions["queue_settings"].database_url and not into_database_url:
+        raise click.ClickException(
+            "DATABASE_URL is set, and the demo would migrate that database and fill it with "
+            "made-up jobs: unset it, or give --into-database-url"
         )
     port = _free_port(port)
     with ExitStack() as stack:

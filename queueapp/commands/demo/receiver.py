@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 # Of a hundred calls: 70 are well, 14 meet a fault, 7 a limit, 7 are slow, 2 are not wanted at all.
@@ -14,6 +15,11 @@ _STATUS = {"well": 200, "fault": 503, "limit": 429, "slow": 200, "gone": 410}
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = 10
+
+    def handle(self) -> None:
+        """Serve one client; one that went away, as a stopped worker does, is no news."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_POST(self) -> None:
         """Read the delivery and answer it by mood."""

@@ -95,10 +95,10 @@ class Attempts:
         with self._lock:
             return [attempt for attempt in self._held.values() if not attempt.given_up]
 
-    def tokens(self) -> set[UUID]:
-        """The tokens of all that is held."""
+    def lost(self) -> list[UUID]:
+        """The tokens that were given up while their threads have not come back."""
         with self._lock:
-            return set(self._held)
+            return [token for token, attempt in self._held.items() if attempt.given_up]
 
     def running(self) -> int:
         """How many handlers are at work."""

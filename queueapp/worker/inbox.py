@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import queue
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from queueapp.jobs.transitions import Outcome
 
@@ -18,26 +17,26 @@ class Mail:
     """What has come since the pump last looked."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    written: list[UUID] = field(default_factory=list)
+    written: list[Outcome] = field(default_factory=list)
 
 
 class Inbox:
     """A queue whose reader blocks for the first message and then takes all that wait."""
 
     def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[Outcome | UUID | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[tuple[Outcome, bool] | None] = queue.SimpleQueue()
 
     def put(self, outcome: Outcome) -> None:
         """Send in how an attempt ended."""
-        self._messages.put(outcome)
+        self._messages.put((outcome, False))
 
     def wake(self) -> None:
         """Make the pump look, with nothing to say."""
         self._messages.put(None)
 
-    def written(self, token: UUID) -> None:
-        """Say that this attempt is settled already."""
-        self._messages.put(token)
+    def written(self, outcome: Outcome) -> None:
+        """Say that this outcome is in the database already."""
+        self._messages.put((outcome, True))
 
     def get(self, timeout: float) -> Mail:
         """Wait up to ``timeout`` seconds for a message, then take everything there is."""
@@ -45,10 +44,9 @@ class Inbox:
         try:
             message = self._messages.get(timeout=timeout) if timeout > 0 else None
             while True:
-                if isinstance(message, Outcome):
-                    mail.outcomes.append(message)
-                elif message is not None:
-                    mail.written.append(message)
+                if message is not None:
+                    outcome, written = message
+                    (mail.written if written else mail.outcomes).append(outcome)
                 message = self._messages.get_nowait()
         except queue.Empty:
             return mail

@@ -64,7 +64,7 @@ class Loop(threading.Thread):
             log.exception("%s failed (%d in a row)", self.name, self._faults)
             return FIRST_WAIT_S * self._faults
         if self._failures:
-            log.warning("%s: the database answers again", self.name)
+            log.info("%s goes on", self.name)
         self._failures = self._faults = 0
         return wait
 

@@ -66,7 +66,7 @@ class Pump:
         self._begin = begin
         self._hand_over = hand_over
         self._unwritten: dict[UUID, Outcome] = {}
-        self._open: set[UUID] = set()
+        self._open: dict[UUID, Claim] = {}
         self._prefetch = Prefetch(terms)
         self._due_at = self._looks_at = 0.0
         self._busy = False
@@ -112,15 +112,22 @@ class Pump:
         return min(waits)
 
     def _take(self, mail: Mail) -> None:
-        self._open.difference_update(mail.written)
+        for outcome in mail.written:
+            claim = self._open.pop(outcome.token, None)
+            if claim is not None:
+                story.settled(claim, outcome, "succeeded")
         for outcome in mail.outcomes:
             # The first word about an attempt counts: what follows comes from a thread given up.
             if outcome.token in self._open:
                 self._unwritten.setdefault(outcome.token, outcome)
 
-    def _close(self, token: UUID) -> Outcome:
-        self._open.discard(token)
-        return self._unwritten.pop(token)
+    def _close(self, token: UUID) -> tuple[Claim, Outcome]:
+        return self._open.pop(token), self._unwritten.pop(token)
+
+    def abandon(self, token: UUID) -> None:
+        """Wait no longer for a word about this claim: its thread does not come back."""
+        if token not in self._unwritten:
+            self._open.pop(token, None)
 
     def _unstart(self) -> None:
         """Give back prefetched claims that have waited too long, or all of them at the end."""
@@ -136,7 +143,7 @@ class Pump:
 
     def _adopt(self, connection: Connection) -> None:
         """After a lost answer: claims that were made for us and that we never heard of."""
-        found = transitions.adopt(connection, self._open, self.terms.holder)
+        found = transitions.adopt(connection, list(self._open), self.terms.holder)
         if found:
             log.warning("adopted %d claims whose answer was lost", len(found))
         self._suspect = False
@@ -150,7 +157,7 @@ class Pump:
             return
         exchange = self._ask(connection, outcomes, slots, prefetch)
         for token, status in exchange.accepted.items():
-            story.settled(self._close(token), status)
+            story.settled(*self._close(token), status)
         if len(exchange.accepted) < len(outcomes):
             self._explain(connection)
         else:
@@ -197,12 +204,12 @@ class Pump:
         answers = transitions.explain(connection, left, actor=self.terms.actor)
         for token, answer in answers.items():
             if answer != "busy":
-                story.refused(self._close(token), answer)
+                story.refused(*self._close(token), answer)
         self._busy = bool(self._unwritten)
 
     def _start(self, claims: list[Claim]) -> None:
         attempts = [self._begin(claim) for claim in claims]
-        self._open.update(claim.token for claim in claims)
+        self._open.update((claim.token, claim) for claim in claims)
         self._attempts.add(attempts)
         for attempt in attempts:
             story.claimed(attempt.claim)

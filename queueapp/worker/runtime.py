@@ -110,9 +110,9 @@ class Worker:
         outcome, written = execute(attempt, self.app, self.terms, slot=slot)
         self.attempts.end(attempt)
         self.pump.measured(attempt.claim.kind, outcome.ran_s or 0.0, well=outcome.verb == "succeed")
-        story.ended(attempt, outcome, written=written)
+        story.returned(attempt, outcome)
         if written:
-            self.inbox.written(outcome.token)
+            self.inbox.written(outcome)
         else:
             self.inbox.put(outcome)
         self._changed.set()
@@ -176,6 +176,8 @@ class Worker:
         if len(self.attempts):
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
+        for token in self.attempts.lost():
+            self.pump.abandon(token)
         for attempt in self.attempts.leases():
             if self.attempts.give_up(attempt.claim.token):
                 log.warning("job %d did not stop in time: handed back", attempt.claim.id)

@@ -24,39 +24,37 @@ def claimed(claim: Claim) -> None:
     )  # fmt: skip
 
 
-def ended(attempt: Attempt, outcome: Outcome, *, written: bool) -> None:
-    """A handler came back: the one line of a job's story."""
-    claim = attempt.claim
-    level = logging.INFO if outcome.verb in ("succeed", "release", "defer") else logging.WARNING
+def returned(attempt: Attempt, outcome: Outcome) -> None:
+    """A handler came back; what becomes of it the database has yet to say."""
+    log.debug("handler of job %d came back: %s", attempt.claim.id, outcome.verb)
+
+
+def settled(claim: Claim, outcome: Outcome, status: str) -> None:
+    """The database has taken an outcome: the one line of a job's story."""
+    level = logging.INFO if status == "succeeded" or not outcome.failure else logging.WARNING
     log.log(
         level,
         "job %d %s %s attempt %d/%d waited %s ran %s%s%s",
-        claim.id, claim.kind, _WORDS[outcome.verb], claim.attempt, claim.max_attempts,
+        claim.id, claim.kind, _WORDS[outcome.verb] if status == "queued" else status,
+        claim.attempt, claim.max_attempts,
         _span((claim.claimed_at - _due(claim)).total_seconds()), _span(outcome.ran_s),
         f" error {outcome.failure.error_class}" if outcome.failure else "",
-        _next(outcome),
+        _next(outcome, status),
     )  # fmt: skip
-    if written:
-        log.debug("job %d was settled in its handler's transaction", claim.id)
 
 
-_WORDS = {
-    "succeed": "succeeded",
-    "retry": "will be retried",
-    "fail": "failed",
-    "release": "handed back",
-    "defer": "deferred",
-    "cancel": "cancelled",
-}
+_WORDS = {"retry": "will be retried", "release": "handed back", "defer": "deferred"}
+_STATUSES = {"succeed": "succeeded", "fail": "failed", "cancel": "cancelled"}
 
 
 def _due(claim: Claim) -> datetime:
     return max(claim.available_at, claim.created_at)
 
 
-def _next(outcome: Outcome) -> str:
+def _next(outcome: Outcome, status: str) -> str:
     text = f" reason {outcome.reason}" if outcome.reason else ""
-    return text + (f" again in {_span(outcome.delay_s)}" if outcome.delay_s is not None else "")
+    again = status == "queued" and outcome.delay_s is not None
+    return text + (f" again in {_span(outcome.delay_s)}" if again else "")
 
 
 def _span(seconds: float | None) -> str:
@@ -65,17 +63,12 @@ def _span(seconds: float | None) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.1f}s"
 
 
-def settled(outcome: Outcome, status: str) -> None:
-    """The database has taken an outcome."""
-    log.debug("settled job %d as %s", outcome.id, status)
-
-
-def refused(outcome: Outcome, answer: str) -> None:
-    """The database has not taken an outcome, for good."""
+def refused(claim: Claim, outcome: Outcome, answer: str) -> None:
+    """The database has not taken an outcome, for good: it has it already, or the lease is lost."""
     if answer == "repeat":
-        log.debug("job %d was settled before (the answer had been lost)", outcome.id)
+        settled(claim, outcome, _STATUSES.get(outcome.verb, "queued"))
         return
-    log.warning("job %d lease lost: the late result (%s) was refused", outcome.id, outcome.verb)
+    log.warning("job %d lease lost: the late result (%s) was refused", claim.id, outcome.verb)
 
 
 def polled(outcomes: int, room: int, claims: int) -> None:

@@ -20,6 +20,7 @@ from queueapp.errors import SettingError
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -37,6 +38,23 @@ def positive_duration(text: str) -> float:
     if seconds <= 0:
         raise ValueError("expected a duration above zero")
     return seconds
+
+
+def up_to_a_day(text: str) -> float:
+    """A duration above zero and of a day at most: what a lost lease may cost."""
+    seconds = positive_duration(text)
+    if seconds > _UNITS["d"]:
+        raise ValueError("expected a duration of at most 1d")
+    return seconds
+
+
+def kinds(text: str) -> tuple[str, ...]:
+    """Names that can be kinds."""
+    found = names(text)
+    for name in found:
+        if not _KIND.fullmatch(name):
+            raise ValueError(f"{name!r} is no kind: a lower-case letter, then a-z 0-9 _ . -")
+    return found
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
@@ -112,7 +130,7 @@ class Settings:
         "Python modules with `@handler` functions, comma-separated; imported at start.",
     )  # fmt: skip
     external_kinds: tuple[str, ...] = _setting(
-        "QUEUE_EXTERNAL_KINDS", "", names,
+        "QUEUE_EXTERNAL_KINDS", "", kinds,
         "Kinds that other programs run: accepted at enqueue, never claimed by `flask work`.",
     )  # fmt: skip
     accept_unknown_kinds: bool = _setting(
@@ -124,8 +142,8 @@ class Settings:
         "Handler threads of one `flask work`; 0 runs sweeper and housekeeping only.",
     )  # fmt: skip
     lease: float = _setting(
-        "QUEUE_LEASE", "60s", positive_duration,
-        "How long a claim lasts unless renewed; renewed every third of it.",
+        "QUEUE_LEASE", "60s", up_to_a_day,
+        "How long a claim lasts unless renewed; renewed every third of it. A day at most.",
     )  # fmt: skip
     grace: float = _setting(
         "QUEUE_GRACE", "25s", duration,
@@ -160,6 +178,22 @@ class Settings:
         "QUEUE_MAX_HANDBACKS", "1000", whole(1, 1_000_000),
         "How often a job may be given back without using an attempt before it fails.",
     )  # fmt: skip
+    keep_succeeded: float = _setting(
+        "QUEUE_KEEP_SUCCEEDED", "7d", positive_duration,
+        "How long a succeeded job's row is kept after its end; its history stays in the ledger.",
+    )  # fmt: skip
+    keep_failed: float = _setting(
+        "QUEUE_KEEP_FAILED", "90d", positive_duration,
+        "The same for a failed job.",
+    )  # fmt: skip
+    keep_cancelled: float = _setting(
+        "QUEUE_KEEP_CANCELLED", "30d", positive_duration,
+        "The same for a cancelled job.",
+    )  # fmt: skip
+    idempotency_days: int = _setting(
+        "QUEUE_IDEMPOTENCY_DAYS", "7", whole(1, 3650),
+        "How many days an idempotency key is remembered at least after its job's end.",
+    )  # fmt: skip
     pooler: bool = _setting(
         "QUEUE_POOLER", "0", switch,
         "The database is reached through a transaction pooler: no session settings, no prepared"
@@ -176,7 +210,7 @@ class Settings:
     http_allowed_hosts: tuple[str, ...] = _setting(
         "QUEUE_HTTP_ALLOWED_HOSTS", "", names,
         "Hosts that `http.request` may call: `api.example.com`, `*.example.com`, with `:port` to"
-        " name one. Empty: none.",
+        " name one. Empty: none, and a worker leaves the kind to workers that may.",
     )  # fmt: skip
     http_allow_private: bool = _setting(
         "QUEUE_HTTP_ALLOW_PRIVATE", "0", switch,

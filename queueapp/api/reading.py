@@ -91,7 +91,11 @@ def _body() -> Any:
 
 
 def _bytes() -> bytes:
-    raw = request.get_data(cache=True)
+    try:
+        raw = request.get_data(cache=True)
+    # What a server raises over a body whose chunks are malformed or break off.
+    except OSError as error:
+        raise BadRequest("the body cannot be read: its chunks are malformed") from error
     # A body sent in chunks, without a length, ends at the limit without a word.
     if request.content_length is None and len(raw) >= (request.max_content_length or len(raw) + 1):
         raise RequestEntityTooLarge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from alembic.script import ScriptDirectory
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
+from queueapp.commands.parameters import Duration
 from queueapp.config import Settings
 from queueapp.connections import listen_connection, worker_engine
 from queueapp.errors import SettingError
@@ -21,6 +23,8 @@ from queueapp.jobs.backoff import Backoff
 from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker
 
 log = logging.getLogger("queueapp.worker")
+
+LONGEST_LEASE_S = 86_400
 
 
 def init_app(app: Flask) -> None:
@@ -38,15 +42,15 @@ def init_app(app: Flask) -> None:
 @click.option("--kinds", metavar="A,B", help="Take only these kinds. Default: every kind.")
 @click.option(
     "--lease",
-    type=click.FloatRange(min=1),
-    metavar="S",
-    help="Seconds a claim lasts unless renewed. [QUEUE_LEASE]",
+    type=Duration(),
+    metavar="TIME",
+    help="How long a claim lasts unless renewed: 60, 90s, 5m. [QUEUE_LEASE]",
 )
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
-    metavar="S",
-    help="Seconds running handlers get after SIGTERM. [QUEUE_GRACE]",
+    type=Duration(),
+    metavar="TIME",
+    help="What running handlers get after SIGTERM: 0, 25s, 2m. [QUEUE_GRACE]",
 )
 @click.option(
     "--prefetch",
@@ -95,16 +99,26 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
     chosen = {**defaults, **given}
     if chosen.get("drain") and chosen["concurrency"] == 0:
         raise SettingError("--drain needs threads to run what is due, --concurrency is 0")
+    if not 1 <= chosen["lease"] <= LONGEST_LEASE_S:
+        raise SettingError("--lease: expected 1s to 1d: a lost job waits that long")
     return Terms(
         **chosen,
         poll=settings.poll,
         job_timeout=settings.job_timeout,
         only=kinds,
-        skip=settings.external_kinds,
+        skip=_not_for_us(settings) if kinds is None else settings.external_kinds,
         backoff=Backoff(settings.backoff_base, settings.backoff_cap, settings.max_handbacks),
         listen=not settings.pooler,
         release=settings.release,
     )
+
+
+def _not_for_us(settings: Settings) -> tuple[str, ...]:
+    """Kinds that other programs run, and webhooks where none may be sent."""
+    if settings.http_allowed_hosts:
+        return settings.external_kinds
+    log.info("QUEUE_HTTP_ALLOWED_HOSTS is empty: http.request is left to workers that have it")
+    return (*settings.external_kinds, "http.request")
 
 
 def _kinds(text: str) -> tuple[str, ...]:
@@ -127,7 +141,7 @@ def _check_schema(app: Flask) -> None:
 
 def _work(app: Flask, settings: Settings, terms: Terms) -> int:
     engine = worker_engine(app, settings, connections=CONNECTIONS)
-    worker = Worker(app, terms, engine, Keep())
+    worker = Worker(app, terms, engine, _keep(settings))
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
     else:
@@ -136,6 +150,15 @@ def _work(app: Flask, settings: Settings, terms: Terms) -> int:
         return worker.run()
     finally:
         engine.dispose()
+
+
+def _keep(settings: Settings) -> Keep:
+    return Keep(
+        succeeded=timedelta(seconds=settings.keep_succeeded),
+        failed=timedelta(seconds=settings.keep_failed),
+        cancelled=timedelta(seconds=settings.keep_cancelled),
+        keyed=timedelta(days=settings.idempotency_days),
+    )
 
 
 def _log_to_stderr(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from flask import request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from queueapp.api.schemas import JobBody, ReasonBody
 from queueapp.api.strict_json import parse
@@ -93,8 +93,10 @@ def _body() -> Any:
 def _bytes() -> bytes:
     try:
         raw = request.get_data(cache=True)
-    # What a server raises over a body whose chunks are malformed or break off.
-    except OSError as error:
+    except HTTPException:
+        raise
+    # A server raises an error of its own over a body whose chunks are malformed.
+    except Exception as error:
         raise BadRequest("the body cannot be read: its chunks are malformed") from error
     # A body sent in chunks, without a length, ends at the limit without a word.
     if request.content_length is None and len(raw) >= (request.max_content_length or len(raw) + 1):

@@ -49,13 +49,16 @@ def _frame() -> dict[str, Any]:
         "principal": principal,
         "may_act": principal is not None and principal.may(Permission.ACT),
         "here": _here(),
+        "reloading_here": _here(refresh="10"),
         "done_from_address": _done,
     }
 
 
-def _here() -> str:
+def _here(**other: str) -> str:
     """The present address without what only concerns the moment: where a reader comes back to."""
-    kept = [(n, v) for n, v in request.args.items(multi=True) if n not in ("done", "upto")]
+    without = ("done", "upto", *other)
+    kept = [(n, v) for n, v in request.args.items(multi=True) if n not in without]
+    kept += other.items()
     return request.script_root + request.path + (f"?{urlencode(kept)}" if kept else "")
 
 

@@ -89,6 +89,8 @@ def test_without_scripts_the_filter_pages_and_verbs_work(
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{live_server}/jobs")
+    for button in ("#pause", "#theme", "#help-button"):
+        expect(page.locator(button)).to_be_hidden()
 
     page.fill("#filter [name=kind]", "mail.send")
     page.click("#filter button")

@@ -201,6 +201,13 @@ def test_a_browser_without_scripts_may_ask_for_reloads(client: FlaskClient) -> N
     assert "?refresh=10" in client.get("/").text
 
 
+def test_the_link_to_reloads_keeps_the_filter_and_no_question_reloads(console: Console) -> None:
+    page = console.get("/jobs?status=failed&kind=a.b&refresh=5&done=retry.1.0.0")
+
+    assert 'href="/jobs?status=failed&amp;kind=a.b&amp;refresh=10"' in page
+    assert "refresh=" not in console.get("/jobs/bulk?verb=retry")
+
+
 def _without_times(text: str) -> str:
     text = re.sub(r"(<time[^>]*>)[^<]*", r"\1", text)
     return re.sub(r'hx-ptag="\w+"| (?:x|width)="[\d.]+"', "", text)

@@ -10,6 +10,7 @@ from typing import Any
 from queueapp.api.describe import whole_job
 from queueapp.jobs.failure import printable
 from queueapp.jobs.models import Job
+from queueapp.jobs.status import FINAL
 
 _COLUMNS = ("id", "status", "kind", "priority", "attempts", "available", "producer")
 _RIGHT = ("id", "priority", "attempts")
@@ -21,8 +22,13 @@ def table(jobs: Iterable[Job]) -> Iterable[str]:
 
 
 def whole(job: Job) -> Iterable[str]:
-    """Every field of a job that has a value, in the order of the API."""
-    fields = {name: value for name, value in whole_job(job).items() if value is not None}
+    """Every field of a job that has a value, in the order of the API; progress until it ends."""
+    left_out = ("progress", "progress_note") if job.status in FINAL else ()
+    fields = {
+        name: value
+        for name, value in whole_job(job).items()
+        if value is not None and name not in left_out
+    }
     width = max(map(len, fields))
     for name, value in fields.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -185,6 +185,15 @@ def test_show_tells_every_field_and_the_whole_story(jobs: Terminal, session: Ses
     assert "\x1b" not in text
 
 
+def test_show_tells_progress_only_until_the_end(jobs: Terminal, session: Session) -> None:
+    running = make_job(session, Status.RUNNING, progress=92, progress_note="step 37")
+    succeeded = make_job(session, Status.SUCCEEDED, progress=92, progress_note="step 37")
+    session.commit()
+
+    assert "step 37" in jobs("show", str(running.id)).stdout
+    assert "progress" not in jobs("show", str(succeeded.id)).stdout
+
+
 def test_show_as_json_has_the_events_inside(jobs: Terminal, session: Session) -> None:
     job = make_job(session, Status.SUCCEEDED)
     session.commit()

@@ -64,10 +64,10 @@ def ask_many() -> AnyResponse:
 def act_on_many() -> AnyResponse:
     """Do the verb to the ticked jobs that allow it, and say how many did not."""
     verb, ids = request.form.get("verb", ""), _ids(request.form.getlist("id"))
-    apply, session = _known(verb), db.session()
+    apply, left, session = _known(verb), _left(), db.session()
     moved = apply(session, ids, **_how())
     session.commit()
-    return _done(Done.of(verb, moved, asked_for=len(ids)), url_for(".jobs"))
+    return _done(Done.of(verb, moved, asked_for=len(ids) + left), url_for(".jobs"))
 
 
 def _known(verb: str) -> Apply:
@@ -87,6 +87,14 @@ def _ids(texts: Sequence[str]) -> list[int]:
     if not all(re.fullmatch("[0-9]{1,19}", t) and 0 < int(t) <= LARGEST_ID for t in texts):
         raise BadRequest("an id is a whole number above zero")
     return sorted({int(text) for text in texts})
+
+
+def _left() -> int:
+    """How many ticked jobs the question already said it would leave alone."""
+    text = request.form.get("left", "0")
+    if not re.fullmatch("[0-9]{1,3}", text) or int(text) > MOST_AT_ONCE:
+        raise BadRequest(f"left is a whole number up to {MOST_AT_ONCE}")
+    return int(text)
 
 
 def _ask(verb: str, ids: list[int], default: str) -> Response:

@@ -51,10 +51,9 @@ class Done:
         did = "Retrying" if self.verb == "retry" else "Cancelled"
         parts = [f"{did} {plural(self.moved, 'job')}"] if self.moved else []
         if self.stopping:
-            parts.append(f"asked {plural(self.stopping, 'running job')} to stop")
+            parts.append(f"Asked {plural(self.stopping, 'running job')} to stop")
         if self.refused:
-            parts.append(
-                f"left {plural(self.refused, 'job')} alone: status changed, or locked just now"
-            )
-        text = "; ".join(parts) or "No job was ticked"
-        return f"{text[0].upper()}{text[1:]}."
+            were = "was" if self.refused == 1 else "were"
+            why = "status does not allow it, or locked just now"
+            parts.append(f"{self.refused} {were} left alone: {why}")
+        return f"{'. '.join(parts) or 'No job was ticked'}."

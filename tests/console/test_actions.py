@@ -54,7 +54,9 @@ def test_a_verb_without_scripts_leads_back_to_where_it_was_asked_for(
 
 def test_what_was_done_is_said_on_the_page_it_leads_back_to(console: Console) -> None:
     assert "Retrying 1 job." in words(console.get("/jobs?done=retry.1.0.0"))
-    assert "status changed" in words(console.get("/?done=cancel.1.0.2"))
+    assert "2 were left alone: status does not allow it" in words(
+        console.get("/?done=cancel.1.0.2")
+    )
     assert "notice" not in words(console.get("/jobs?done=%3Cb%3Ehello"))
 
 
@@ -134,7 +136,28 @@ def test_cancelling_many_tells_the_stopping_ones_apart(console: Console, session
 
     answer = console.click("/jobs/bulk", verb="cancel", id=ids)
 
-    assert "Cancelled 1 job; asked 1 running job to stop; left 1 job alone" in words(answer.text)
+    assert "Cancelled 1 job. Asked 1 running job to stop. 1 was left alone" in words(answer.text)
+
+
+def test_the_question_the_button_and_the_notice_count_alike(
+    console: Console, session: Session
+) -> None:
+    queued, done = (make_job(session, s).id for s in (Status.QUEUED, Status.SUCCEEDED))
+    session.commit()
+
+    page = console.get(f"/jobs/bulk?verb=cancel&id={queued}&id={done}")
+    shown = words(page)
+    assert "Cancel 1 job?" in shown
+    assert "Cancel 1 job Leave as it is" in shown
+    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
+    answer = console.click("/jobs/bulk", **form)
+
+    assert "Cancelled 1 job. 1 was left alone" in words(answer.text)
+
+
+@pytest.mark.parametrize("left", ["-1", "x", "501", "٣", ""])
+def test_a_number_of_jobs_left_alone_that_is_none_is_refused(console: Console, left: str) -> None:
+    assert console.post("/jobs/bulk", verb="cancel", id="1", left=left).status_code == 400
 
 
 def test_nothing_ticked_is_said(console: Console) -> None:

@@ -19,6 +19,11 @@ class Moment:
     word: str
     at: datetime | None
 
+    @property
+    def is_past(self) -> bool:
+        """Whether something happened then, rather than has lasted since: ``ended 52s ago``."""
+        return self.word in ("ended", "created")
+
 
 def shown_status(job: Job, now: datetime) -> str:
     """The status, with queued jobs that wait for their time told apart."""

@@ -75,6 +75,14 @@ def test_each_view_of_the_queued_is_a_status_of_its_own(console: Console, sessio
     assert "due in 59m" in shown
 
 
+def test_what_has_happened_is_so_long_ago(console: Console, session: Session) -> None:
+    ended = datetime.now(UTC) - timedelta(minutes=5)
+    make_job(session, Status.SUCCEEDED, finished_at=ended)
+    session.commit()
+
+    assert re.search(r"ended 5m 0\ds ago", words(console.get("/jobs")))
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

@@ -23,10 +23,10 @@ def test_every_table_made_from_the_code_is_up_to_date() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_to_a_file(page: Path) -> None:
-    targets = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+@pytest.mark.parametrize("document", PAGES, ids=lambda document: document.name)
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    targets = [link for link in LINK.findall(document.read_text()) if "://" not in link]
 
-    missing = [link for link in targets if not (page.parent / link).exists()]
+    missing = [link for link in targets if not (document.parent / link).exists()]
 
     assert missing == []

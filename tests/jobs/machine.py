@@ -8,7 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import transitions
@@ -78,6 +78,12 @@ class Workers(RuleBasedStateMachine):
 
     # Producers
 
+    @initialize()
+    def begin_with_a_few(self) -> None:
+        """An empty queue has little to do."""
+        for priority in range(3):
+            self.enqueue(priority, 3, None, None, "x")
+
     @rule(
         priority=st.integers(-2, 2),
         most=st.integers(1, 3),
@@ -135,12 +141,20 @@ class Workers(RuleBasedStateMachine):
     ) -> dict[UUID, Outcome]:
         """Ends for claims of ``holder``, each once."""
         mine = [claim for claim, of in self.claims if of is holder]
+        live = [claim for claim in mine if self.holds(claim)]
         sent = {}
         for pick, verb, delay in ends if mine else ():
-            claim = mine[pick % len(mine)]
+            # Most of what was ever claimed is over; every other end is one that should be taken.
+            among = live if live and pick % 2 else mine
+            claim = among[pick // 2 % len(among)]
             over = verb == "retry" and claim.attempt >= claim.max_attempts
             sent[claim.token] = outcome(claim, "fail" if over else verb, delay_s=delay)
         return sent
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether the claim is still its job's latest."""
+        job = self.jobs.get(claim.id)
+        return job is not None and job.token == claim.token
 
     def claimed(self, claim: Claim, holder: Holder) -> None:
         """The model of a claim."""
@@ -204,11 +218,8 @@ class Workers(RuleBasedStateMachine):
         claim, holder = self.claims[pick % len(self.claims)]
         [answer] = transitions.renew(self.session, [Held(claim.id, claim.token)], holder).values()
         self.session.commit()
-        job = self.jobs.get(claim.id)
-        mine = job is not None and job.token == claim.token
-        assert answer == (
-            "cancel" if mine and job and job.cancel else "renewed" if mine else "lost"
-        )
+        asked = self.holds(claim) and self.jobs[claim.id].cancel
+        assert answer == ("cancel" if asked else "renewed" if self.holds(claim) else "lost")
 
     @rule(pick=st.integers(0, 10_000))
     def begin(self, pick: int) -> None:
@@ -218,9 +229,8 @@ class Workers(RuleBasedStateMachine):
         claim, _ = self.claims[pick % len(self.claims)]
         transitions.begin(self.session, [Begun(claim.id, claim.token, 0.0)])
         self.session.commit()
-        job = self.jobs.get(claim.id)
-        if job is not None and job.token == claim.token:
-            job.started = True
+        if self.holds(claim):
+            self.jobs[claim.id].started = True
 
     @rule(pick=st.integers(0, 10_000), percent=st.integers(0, 100))
     def progress(self, pick: int, percent: int) -> None:
@@ -230,9 +240,8 @@ class Workers(RuleBasedStateMachine):
         claim, _ = self.claims[pick % len(self.claims)]
         transitions.write_progress(self.session, [Progress(claim.id, claim.token, percent, None)])
         self.session.commit()
-        job = self.jobs.get(claim.id)
-        if job is not None and job.token == claim.token:
-            job.progress = percent
+        if self.holds(claim):
+            self.jobs[claim.id].progress = percent
 
     @rule(pick=st.integers(0, 10_000))
     def lose(self, pick: int) -> None:

@@ -108,7 +108,9 @@ def test_the_order_is_exact_on_every_path(
     path(session, worker, enqueue_sixty(session))
     if ties:
         tie = sa.text("timestamptz '2020-01-01' + (id % 3) * interval '1 min'")
-        session.execute(sa.update(Job).values(available_at=tie))
+        # Ids are drawn before a commit: the younger row may have the lower one.
+        age = sa.text("timestamptz '2020-01-01' - (id % 4) * interval '1 min'")
+        session.execute(sa.update(Job).values(available_at=tie, created_at=age))
         session.commit()
     wanted = expected(session)
 

@@ -57,7 +57,7 @@ def test_ids_may_repeat_and_name_nobody(session: Session) -> None:
 
 
 def test_a_requeue_forgets_the_attempts_and_remembers_them_in_the_event(session: Session) -> None:
-    job = make_job(session, Status.FAILED)
+    job = make_job(session, Status.FAILED, handbacks=2)
     fingerprint, before = job.error_fingerprint, job.available_at
 
     transitions.requeue(session, [job.id], **PERSON)
@@ -68,6 +68,7 @@ def test_a_requeue_forgets_the_attempts_and_remembers_them_in_the_event(session:
     assert job.error_fingerprint == fingerprint
     data = latest(session, job.id).data
     assert (data["attempts"], data["was"]["attempts"], data["via"]) == (0, 1, "console")
+    assert (data["handbacks"], data["was"]["handbacks"]) == (0, 2)
     assert datetime.fromisoformat(data["available_at"]) == job.available_at
 
 

@@ -252,6 +252,7 @@ def test_a_cancel_request_is_judged_on_the_row_not_by_the_worker(
     job, event = job_of(session, claim), events_of(session, claim)[-1]
     end = Status.SUCCEEDED if verb == "succeed" else Status.CANCELLED
     assert (job.status, event.to_status, event.attempt) == (end, end, 1)
+    assert (job.attempts, job.handbacks) == (1, 0)
     assert job.cancel_requested_at is not None
     assert event.reason == ("finished_before_cancel" if verb == "succeed" else None)
     assert transitions.exchange(worker, [], HOLDER, slots=1).claims == []

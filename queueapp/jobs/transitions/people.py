@@ -64,7 +64,7 @@ WITH target AS MATERIALIZED (
 ),
 moved AS (
   UPDATE jobs j SET {sets}
-  FROM target was WHERE j.id = was.id AND j.status = was.status
+  FROM target was WHERE j.id = ANY(ARRAY[was.id]) AND j.status = was.status
   RETURNING j.id, j.kind, j.status, was.status AS was_status, was.attempts AS was_attempts,
     {event} AS event, coalesce(%(reason)s::text, {own_reason}) AS reason,
     jsonb_build_object('via', %(via)s::text) || {data} AS data

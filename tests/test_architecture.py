@@ -20,8 +20,11 @@ WRITES = re.compile(
     r"|\.(add|add_all|delete|merge)\(\s*(Job|JobEvent)\b"
     r"|\b(insert|update|delete)\(\s*(Job|JobEvent)\b"
 )
-STATUS_LITERAL = re.compile(r"\bstatus\s*(?:=|<>|IN)\s*\(?'([^)]*?)'\)?", re.IGNORECASE)
-EVENT_LITERAL = re.compile(r"\bevent\s*(?:=|<>)\s*'([a-z_]+)'")
+STATUS_NAMED = re.compile(
+    r"\b(?:\w+_)?status\s*(?:=|<>|(?:NOT )?IN|WHEN)\s*(\([^)]*\)|'[^']*')", re.IGNORECASE
+)
+EVENT_NAMED = re.compile(r"\bevent\s*(?:=|<>|(?:NOT )?IN|WHEN)\s*(\([^)]*\)|'[^']*')")
+QUOTED = re.compile(r"'([a-z_]+)'")
 
 
 def named(path: Path) -> str:
@@ -41,13 +44,22 @@ def test_a_file_stays_under_300_lines(path: Path) -> None:
 @pytest.mark.parametrize("path", DOMAIN, ids=named)
 def test_statements_name_known_statuses_and_events_only(path: Path) -> None:
     source = path.read_text()
-    statuses = {
-        s for found in STATUS_LITERAL.findall(source) for s in re.split(r"'\s*,\s*'", found)
-    }
-    events = set(EVENT_LITERAL.findall(source))
 
-    assert {s for s in statuses if "{" not in s} <= {str(status) for status in Status}
-    assert events <= {str(event) for event in Event}
+    assert quoted(STATUS_NAMED, source) <= {str(status) for status in Status}
+    assert quoted(EVENT_NAMED, source) <= {str(event) for event in Event}
+
+
+def quoted(named: re.Pattern[str], source: str) -> set[str]:
+    """The words in quotes that a statement compares with."""
+    return {word for found in named.findall(source) for word in QUOTED.findall(found)}
+
+
+def test_the_words_that_statements_compare_with_are_found() -> None:
+    source = (
+        "status NOT IN ('a', 'b') AND j.status = 'c' OR to_status <> 'd' CASE x.status WHEN 'e'"
+    )
+
+    assert quoted(STATUS_NAMED, source) == set("abcde")
 
 
 def test_every_template_fragment_and_page_is_rendered_by_a_view() -> None:

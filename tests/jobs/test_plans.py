@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import transitions
+from queueapp.jobs.claim import Claim
 from queueapp.jobs.transitions import Held, holding
 from queueapp.jobs.transitions.settle import exchange_statement
-from tests.factories import HOLDER, make_job
+from tests.factories import HOLDER, make_job, outcome
 from tests.jobs.explain import Plan, Prepared
 
 TERMS: dict[str, Any] = {
@@ -120,6 +121,42 @@ def test_plans_made_for_a_small_table_still_serve_a_large_one(
     assert_small(claim, 700)
     assert_small(renewal, 1_300)
     assert_small(both, 1_900)
+
+
+def test_a_settle_under_a_pinned_snapshot_reads_no_more_the_longer_it_is_held(
+    probe: sa.Connection, engine: sa.Engine
+) -> None:
+    """What moved on stays in every index until the snapshot is gone; the key leads past it."""
+    settle = Prepared(probe, "settle", exchange_statement(only=False, skip=False))
+    fill(probe, 6_000)
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as pin:
+        pin.execute(sa.text("SELECT count(*) FROM jobs"))
+        read = []
+        for _ in range(2):
+            churn(probe, 2_000)
+            ends = [ending(claim) for claim in exchange_of(probe, [], 100)]
+            plan = settle.run(**TERMS | {"n": 0, "slots": 0, "outcomes": json.dumps(ends)})
+            assert_small(plan, 2_000)
+            read.append(plan.reading)
+
+    assert read[1] <= 1.2 * read[0]
+
+
+def churn(worker: sa.Connection, count: int) -> None:
+    """Run so many jobs, a hundred at a time."""
+    claims: list[Claim] = []
+    for _ in range(0, count, 100):
+        claims = exchange_of(worker, claims, 100)
+    exchange_of(worker, claims, 0)
+
+
+def exchange_of(worker: sa.Connection, done: list[Claim], slots: int) -> list[Claim]:
+    ends = [outcome(claim) for claim in done]
+    return transitions.exchange(worker, ends, HOLDER, slots=slots).claims
+
+
+def ending(claim: Claim) -> dict[str, Any]:
+    return {"id": claim.id, "token": str(claim.token), "verb": "succeed"}
 
 
 def test_renewals_and_progress_are_hot(session: Session, worker: sa.Connection) -> None:

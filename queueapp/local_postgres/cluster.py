@@ -210,7 +210,11 @@ def _reachable(home: Path, identity: Identity) -> Path:
 def remove_cluster(home: Path) -> None:
     """Remove ``home`` and the data it points to; nothing may run there."""
     for folder in {place_of(home), home}:
-        shutil.rmtree(folder)
+        # A backend on its way out may still write a file into a folder that is being emptied.
+        for _ in range(5):
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(folder)
 
 
 def create_database(cluster: Cluster, server: postmaster.Postmaster) -> str:

@@ -154,10 +154,3 @@ class SchemaMismatch(QueueError):
     code = "schema_mismatch"
     status = 503
     title = "The database schema does not fit this release"
-
-
-class WorkerStopped(QueueError):
-    """A worker could not go on and ended itself rather than look alive."""
-
-    code = "worker_stopped"
-    title = "The worker stopped"

@@ -24,11 +24,14 @@ VALUES (%(scope)s, %(event)s, %(actor)s, %(reason)s, %(data)s::jsonb)
 RETURNING id
 """
 
+# What a switch may be written as: itself, or carried over from a day that was dropped.
+SWITCH_EVENTS = [str(event) for event in (*SWITCHES, Event.CONTROL_CARRIED)]
+
 # The latest switch of each scope. ``since`` lets the planner leave the partitions of older days.
-_LATEST = """
+LATEST = """
 SELECT DISTINCT ON (scope) id, scope, event, actor, reason, created_at, data
 FROM job_events
-WHERE job_id IS NULL AND event = ANY(%(events)s)
+WHERE job_id IS NULL AND event = ANY(%(switches)s)
   AND created_at >= coalesce(%(since)s::timestamptz, '-infinity')
 ORDER BY scope, id DESC
 """
@@ -113,8 +116,7 @@ def unhold_kind(database: Database, kind: str, *, actor: str, reason: str | None
 
 def in_force(database: Database, *, since: datetime | None = None) -> Controls:
     """The latest switch of each scope, of all times or ``since`` an instant."""
-    events = [str(event) for event in (*SWITCHES, Event.CONTROL_CARRIED)]
-    rows = run(database, _LATEST, events=events, since=since)
+    rows = run(database, LATEST, switches=SWITCH_EVENTS, since=since)
     return read_switches([dict(row._mapping) for row in rows])
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from queueapp.jobs.claim import PRIORITIES
-from queueapp.jobs.control import SWITCHES, Controls, read_switches
+from queueapp.jobs.control import LATEST, SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.status import Event
 
 # The first due time of each priority: one probe each, however many jobs wait.
 _LOOK = f"""
@@ -34,11 +33,7 @@ SELECT
   (SELECT min(claimed_at) FROM running WHERE lease_expires_at >= clock_timestamp()) AS oldest_alive,
   (SELECT array_agg(lease_token) FROM running
    WHERE locked_by = %(me)s AND cancel_requested_at IS NOT NULL) AS cancels,
-  (SELECT jsonb_agg(s) FROM (
-     SELECT DISTINCT ON (scope) id, scope, event, actor, reason, created_at, data
-     FROM job_events WHERE job_id IS NULL AND event = ANY(%(switches)s)
-       AND created_at >= coalesce(%(since)s::timestamptz, '-infinity')
-     ORDER BY scope, id DESC) s) AS switches,
+  (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches,
   clock_timestamp() AS at
 """
 
@@ -72,7 +67,7 @@ def look(
         me=me,
         low=low,
         since=controls_since,
-        switches=[str(event) for event in (*SWITCHES, Event.CONTROL_CARRIED)],
+        switches=SWITCH_EVENTS,
     )[0]
     controls = read_switches(row.switches or [])
     return Outlook(row.due_in_s, row.overdue, row.oldest_alive, row.cancels or (), controls, row.at)

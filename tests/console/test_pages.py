@@ -96,9 +96,14 @@ def test_a_panel_takes_few_statements_and_an_unchanged_one_two(
     same = console.unchanged(path)
     with statements_of(engine) as sent_again:
         answer = console.panel(path, same.headers["HX-PTag"])
+    looks = 1
+    # A transaction open elsewhere on the server, such as autovacuum's, asks for another look.
+    while answer.status_code != 304 and looks < 20:
+        same, looks = console.unchanged(path), looks + 1
+        with statements_of(engine) as sent_again:
+            answer = console.panel(path, same.headers["HX-PTag"])
 
-    if answer.status_code != 304:
-        pytest.skip("another database of the server was busy")
+    assert answer.status_code == 304
     assert len(sent) <= most
     # The bound on time, the pulse; the first page also asks for progress.
     assert len(sent_again) <= (3 if path == "/" else 2)

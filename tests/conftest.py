@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 
 from tests import postgres
 
+pytest_plugins = ("tests.live.fixtures",)
+
 _SERVER = pytest.StashKey[postgres.Server]()
 
 

@@ -12,9 +12,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 from flask import Flask
 from sqlalchemy import Engine
@@ -27,6 +25,7 @@ from queueapp.jobs.claim import Claim
 from queueapp.jobs.status import Reason
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
+from queueapp.worker.bell import Bell
 from queueapp.worker.executor import execute
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.inbox import Inbox
@@ -65,7 +64,7 @@ class Worker:
             terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
         )
         self._todo: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        self._changed = threading.Event()
+        self._bell = Bell()
         self._signals = 0
         self._dead: str | None = None
         self._loops = self._make_loops()
@@ -85,7 +84,7 @@ class Worker:
     def _pump_turn(self) -> float:
         wait = self.pump.turn()
         if self.terms.drain and self.pump.drained:
-            self._changed.set()
+            self._bell.ring()
         return wait
 
     def _attempt(self, claim: Claim) -> Attempt:
@@ -115,34 +114,29 @@ class Worker:
             self.inbox.written(outcome)
         else:
             self.inbox.put(outcome)
-        self._changed.set()
+        if self._signals:
+            self._bell.ring()
 
     def _kinds(self) -> tuple[str, ...]:
         return self.terms.only or tuple(handler.kind for handler in kinds())
 
     def _gave_up(self, name: str) -> None:
         self._dead = name
-        self._changed.set()
-
-    def _on_signal(self, number: int, _frame: Any) -> None:
-        self._signals += 1
-        log.info("%s received%s", signal.Signals(number).name, _HURRY[self._signals > 1])
-        self._changed.set()
+        self._bell.ring()
 
     # The life of the process
 
     def stop(self) -> None:
         """Ask for an end, as a signal does. Twice hurries."""
         self._signals += 1
-        self._changed.set()
+        self._bell.ring()
 
     def run(self) -> int:
         """Work until told to stop, drained, or a loop has died; the exit status."""
-        with self._heeding_signals():
+        with self._bell.hearing(signal.SIGTERM, signal.SIGINT):
             self._start()
             while not self._finished():
-                self._changed.wait(1.0)
-                self._changed.clear()
+                self._pause(1.0)
             self._shut_down()
         log.info("worker %s stopped%s", self.terms.name, f": {self._dead} died" * bool(self._dead))
         return 1 if self._dead else 0
@@ -160,6 +154,11 @@ class Worker:
             ).start()
         for loop in self._loops:
             loop.start()
+
+    def _pause(self, seconds: float) -> None:
+        for number in self._bell.wait(seconds):
+            self._signals += 1
+            log.info("%s received%s", signal.Signals(number).name, _HURRY[self._signals > 1])
 
     def _finished(self) -> bool:
         drained = self.terms.drain and self.pump.drained
@@ -204,8 +203,7 @@ class Worker:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            self._changed.wait(min(left, 0.5))
-            self._changed.clear()
+            self._pause(min(left, 0.5))
 
     def _flush(self) -> None:
         """Let the pump write what has ended; give up when the database does not take it."""
@@ -217,26 +215,13 @@ class Worker:
         deadline = time.monotonic() + FLUSH_S
         while not done() and time.monotonic() < deadline and not self._dead:
             self.inbox.wake()
-            self._changed.wait(0.02)
-            self._changed.clear()
+            self._pause(0.02)
 
     def _sign_off(self) -> None:
         try:
             self.upkeep.sign_off(f"{self._dead} died" if self._dead else "stopped")
         except SQLAlchemyError as error:
             log.warning("could not sign off: %s", type(error).__name__)
-
-    @contextmanager
-    def _heeding_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {n: signal.signal(n, self._on_signal) for n in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 _HURRY = {False: ": finishing what runs", True: " again: hurrying"}

@@ -6,9 +6,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.journeys.checks import stand
-from tests.journeys.journey import Answer, Journey, Web
-from tests.journeys.processes import until
+from tests.live.checks import stand
+from tests.live.journey import Answer, Journey, Web
+from tests.live.processes import until
 
 
 def wait_until_shown(web: Web, job: int, status: str) -> dict[str, Any]:

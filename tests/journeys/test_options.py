@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from queueapp.jobs import control
-from tests.journeys.checks import stand
-from tests.journeys.journey import Journey
-from tests.journeys.processes import until
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.processes import until
 
 LISTENING = """
 SELECT count(*) FROM pg_stat_activity

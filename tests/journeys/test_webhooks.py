@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import NewJob
-from tests.journeys.checks import stand
-from tests.journeys.journey import Journey
-from tests.journeys.receiver import BadDay
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.receiver import BadDay
 
 SETTINGS = {
     "QUEUE_HTTP_ALLOWED_HOSTS": "127.0.0.1",

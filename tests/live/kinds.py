@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from queueapp import JobContext, handler
-from tests.journeys import ledger
+from tests.live import ledger
 
 # A gate that a failed test never opens must not outlive it for long.
 _GATE_PATIENCE_S = 110.0

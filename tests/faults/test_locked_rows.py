@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tests.journeys.checks import stand
-from tests.journeys.journey import Journey
-from tests.journeys.processes import until
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.processes import until
 
 WAITING_FOR_LOCKS = """
 SELECT count(*) FROM pg_stat_activity

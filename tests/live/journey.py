@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Row
 
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import NewJob
-from tests.journeys import ledger
-from tests.journeys.processes import Process, Processes, until
+from tests.live import ledger
+from tests.live.processes import Process, Processes, until
 
 # What the cases assume, and retries soon enough for a test.
 SETTINGS = {
-    "QUEUE_HANDLERS": "tests.journeys.kinds",
+    "QUEUE_HANDLERS": "tests.live.kinds",
     "QUEUE_POLL": "0.5s",
     "QUEUE_BACKOFF_BASE": "0.1s",
 }

@@ -11,9 +11,9 @@ from sqlalchemy import Row
 
 from queueapp.jobs import audit
 from queueapp.jobs.status import FINAL
-from tests.journeys.journey import Journey
-from tests.journeys.ledger import Line
-from tests.journeys.processes import until
+from tests.live.journey import Journey
+from tests.live.ledger import Line
+from tests.live.processes import until
 
 _EVENTS = """
 SELECT job_id, kind, event, to_status, attempt, data, created_at,

@@ -1,4 +1,4 @@
-"""Journeys: the product's own processes, from outside, on a real database."""
+"""What tests of the live product may ask for: a queue with real processes, a server of its own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.journey import Journey
+from tests.live.cluster import Cluster
+from tests.live.journey import Journey
 
 
 @pytest.fixture
 def journey(database_url: str, tmp_path: Path) -> Iterator[Journey]:
     """A queue of the test's own; every process that it starts is killed at the end."""
     journey = Journey(database_url, tmp_path)
+    yield journey
+    journey.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A durable server that the test may kill."""
+    cluster = Cluster(tmp_path / "cluster")
+    yield cluster
+    cluster.remove()
+
+
+@pytest.fixture
+def cluster_journey(cluster: Cluster, tmp_path: Path) -> Iterator[Journey]:
+    """A queue on ``cluster``, its schema made by the command."""
+    journey = Journey(cluster.url, tmp_path)
+    upgrade = journey.processes.start("upgrade", "flask", "--app", "wsgi", "db", "upgrade")
+    assert upgrade.wait() == 0, upgrade.said()
     yield journey
     journey.close()
 

@@ -6,9 +6,9 @@ import signal
 import time
 from collections.abc import Callable
 
-from tests.journeys.checks import stand
-from tests.journeys.journey import Journey
-from tests.journeys.processes import until
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.processes import until
 
 ASLEEP = """
 SELECT count(*) FROM pg_stat_activity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.journeys.checks import stand
-from tests.journeys.journey import Journey
+from tests.live.checks import stand
+from tests.live.journey import Journey
 
 
 def assert_each_ran_once(journey: Journey, jobs: list[int]) -> None:

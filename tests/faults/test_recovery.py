@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from tests.journeys.checks import stand
-from tests.journeys.journey import Journey
-from tests.journeys.processes import until
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.processes import until
 
 LEASE = ("--lease", "3", "--concurrency", "4")
 

@@ -30,3 +30,19 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     missing = [link for link in targets if not (document.parent / link).exists()]
 
     assert missing == []
+
+
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def test_every_test_that_reliability_names_exists() -> None:
+    named = NAMED_TEST.findall((ROOT / "docs" / "reliability.md").read_text())
+
+    missing = [
+        (path, test)
+        for path, test in named
+        if not (ROOT / path).exists() or f"def {test or 'test_'}" not in (ROOT / path).read_text()
+    ]
+
+    assert named
+    assert missing == []

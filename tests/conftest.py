@@ -19,6 +19,7 @@ from tests import postgres
 pytest_plugins = ("tests.live.fixtures",)
 
 _SERVER = pytest.StashKey[postgres.Server]()
+_APP = pytest.StashKey[Flask]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +43,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if _APP in config.stash:
+        _dispose(config.stash[_APP])
     if _SERVER in config.stash:
         config.stash[_SERVER].close()
 
@@ -64,12 +67,35 @@ def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-def app(database_url: str) -> Iterator[Flask]:
+def app(request: pytest.FixtureRequest, database_url: str) -> Flask:
+    """The application over the empty database: one for all tests that do not change it."""
+    from queueapp.handlers import Policy, configure
+
+    stash = request.config.stash
+    if _APP not in stash:
+        stash[_APP] = _make_app(database_url)
+    # The policy is the process's: an application with other settings has put its own into force.
+    configure(Policy())
+    return stash[_APP]
+
+
+@pytest.fixture
+def fresh_app(database_url: str) -> Iterator[Flask]:
+    """An application of the test's own, which may add routes and break things."""
+    app = _make_app(database_url)
+    yield app
+    _dispose(app)
+
+
+def _make_app(database_url: str) -> Flask:
     from queueapp import create_app
+
+    return create_app({"DATABASE_URL": database_url, "TESTING": True})
+
+
+def _dispose(app: Flask) -> None:
     from queueapp.extensions import db
 
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True})
-    yield app
     with app.app_context():
         db.engine.dispose()
 

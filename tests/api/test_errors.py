@@ -18,6 +18,12 @@ from tests.api.conftest import body, problem
 SECRET = "hunter2-in-the-payload"
 
 
+@pytest.fixture
+def app(fresh_app: Flask) -> Flask:
+    """These tests add routes to it and break it."""
+    return fresh_app
+
+
 def test_a_problem_has_all_members(client: FlaskClient) -> None:
     answer = client.get("/api/jobs/7")
 

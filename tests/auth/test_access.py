@@ -28,6 +28,12 @@ API = {
 OPEN = {"static", "health.healthz", "health.readyz"}
 
 
+@pytest.fixture
+def app(fresh_app: Flask) -> Flask:
+    """These tests add routes to it and break it."""
+    return fresh_app
+
+
 def routes(app: Flask) -> Iterator[tuple[str, Rule]]:
     for rule in app.url_map.iter_rules():
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):

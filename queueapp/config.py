@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+from urllib.parse import urlencode
 
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from queueapp.errors import SettingError
@@ -45,6 +46,14 @@ def up_to_a_day(text: str) -> float:
     seconds = positive_duration(text)
     if seconds > _UNITS["d"]:
         raise ValueError("expected a duration of at most 1d")
+    return seconds
+
+
+def a_day_at_least(text: str) -> float:
+    """A duration of a day or more."""
+    seconds = duration(text)
+    if seconds < _UNITS["d"]:
+        raise ValueError("expected a duration of at least 1d")
     return seconds
 
 
@@ -99,13 +108,36 @@ def database_url(text: str) -> str:
     if not text.strip():
         return ""
     try:
-        url = make_url(text.strip())
-    except ArgumentError:
+        url = make_url(_hosts_apart(text.strip()))
+    except (ArgumentError, ValueError):
         # The text itself is not repeated: it may hold a password.
         raise ValueError("expected an address such as postgresql://user:password@host/db") from None
     if url.get_backend_name() not in ("postgres", "postgresql"):
         raise ValueError(f"expected a postgresql:// address, not {url.drivername}://")
+    if _names_several_hosts(url):
+        # The standby among them takes no work: without being told so one may end up there.
+        url = url.set(query={"target_session_attrs": "read-write", **url.query})
     return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+def _hosts_apart(text: str) -> str:
+    """Turn ``//h1:p1,h2:p2/db``, which psql takes, into ``///db?host=h1,h2&port=p1,p2``."""
+    parts = re.fullmatch(r"([^/]+://(?:[^/]*@)?)([^/@?]*,[^/@?]*)(/[^?]*)?(?:\?(.*))?", text)
+    if not parts:
+        return text
+    begin, places, path, query = parts.groups()
+    # A name, or an IPv6 address in brackets, and perhaps a port.
+    pairs = [re.fullmatch(r"\[?(.*?)\]?(?::(\d*))?", place) for place in places.split(",")]
+    named = {
+        "host": ",".join(pair[1] for pair in pairs if pair),
+        "port": ",".join(pair[2] or "" for pair in pairs if pair),
+    }
+    return f"{begin}{path or '/'}?{urlencode(named)}{f'&{query}' if query else ''}"
+
+
+def _names_several_hosts(url: URL) -> bool:
+    hosts = url.query.get("host", ())
+    return "," in hosts if isinstance(hosts, str) else len(hosts) > 1
 
 
 def _setting(env: str, default: str, read: Callable[[str], Any], about: str) -> Any:
@@ -118,8 +150,8 @@ class Settings:
 
     database_url: str = _setting(
         "DATABASE_URL", "", database_url,
-        "The PostgreSQL database. Empty: a local PostgreSQL under `instance/` is started,"
-        " or reused (not in production).",
+        "The PostgreSQL database. Several hosts (`//user:pw@h1,h2/db`): the one that takes writes."
+        " Empty: a local PostgreSQL under `instance/` is started, or reused (not in production).",
     )  # fmt: skip
     env: str = _setting(
         "QUEUE_ENV", "development", one_of("development", "production"),
@@ -189,6 +221,10 @@ class Settings:
     keep_cancelled: float = _setting(
         "QUEUE_KEEP_CANCELLED", "30d", positive_duration,
         "The same for a cancelled job.",
+    )  # fmt: skip
+    keep_ledger: float = _setting(
+        "QUEUE_KEEP_LEDGER", "90d", a_day_at_least,
+        "How long the ledger is kept, by whole days in UTC; a day at least.",
     )  # fmt: skip
     idempotency_days: int = _setting(
         "QUEUE_IDEMPOTENCY_DAYS", "7", whole(1, 3650),

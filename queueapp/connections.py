@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from flask import Flask
 from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import ExceptionContext, make_url
 
 from queueapp import local_postgres
 from queueapp.config import Settings, needs_database_url
@@ -30,6 +30,9 @@ KEEPALIVE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+
+# What a server answers to a write while it is a standby, or was told to take none.
+READ_ONLY = "25006"
 
 # Every statement is written for READ COMMITTED, whatever the role's default is. Instants inside
 # JSON come in the session's zone; one zone makes them easy to read.
@@ -111,10 +114,20 @@ def bind_address(engine: Engine, address: Address) -> None:
 
     @event.listens_for(engine, "do_connect")
     def _connect(_dialect: Any, _record: Any, _args: list[Any], parameters: dict[str, Any]) -> None:
-        url = make_url(address.url)
-        parameters.update({**url.translate_connect_args(username="user"), **url.query})
-        if "database" in parameters:
-            parameters["dbname"] = parameters.pop("database")
+        parameters.update(_arguments(address))
+
+    @event.listens_for(engine, "handle_error")
+    def _leave_a_read_only_server(context: ExceptionContext) -> None:
+        # After a failover the old server may live on as a standby, its connections with it. They
+        # are of no use, and among several hosts a new one finds the server that takes writes.
+        if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+            context.is_disconnect = True
+
+
+def _arguments(address: Address) -> dict[str, Any]:
+    """The address as psycopg takes it; several hosts too."""
+    url = make_url(address.url)
+    return dict(url.get_dialect()().create_connect_args(url)[1])
 
 
 def worker_engine(app: Flask, settings: Settings, *, connections: int) -> Engine:
@@ -132,7 +145,5 @@ def worker_engine(app: Flask, settings: Settings, *, connections: int) -> Engine
 
 def listen_connection(app: Flask, role: str) -> psycopg.Connection[Any]:
     """A connection of its own outside any pool, for LISTEN or NOTIFY."""
-    url = make_url(address_of(app).url)
     arguments: dict[str, Any] = {**KEEPALIVE, "application_name": f"queueapp-{role}"}
-    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return psycopg.connect(address, autocommit=True, **arguments)
+    return psycopg.connect(autocommit=True, **arguments | _arguments(address_of(app)))

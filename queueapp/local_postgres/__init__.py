@@ -28,7 +28,7 @@ from queueapp.local_postgres.cluster import (
     remove_cluster,
 )
 from queueapp.local_postgres.errors import LocalPostgresUnavailable
-from queueapp.local_postgres.postmaster import Postmaster, find
+from queueapp.local_postgres.postmaster import Postmaster, find, until
 
 __all__ = [
     "LocalPostgres",
@@ -38,6 +38,8 @@ __all__ = [
     "start",
     "version_of",
 ]
+
+_END_S = 60.0
 
 
 class LocalPostgres:
@@ -57,6 +59,16 @@ class LocalPostgres:
         if self._share is not None:
             with _locked(self._cluster.home / "start.lock"):
                 self._give_up()
+
+    def restart(self, number: int) -> None:
+        """End the server by a signal, even by SIGKILL, and start it anew on its old port."""
+        data = self._cluster.data
+        if server := find(data):
+            os.kill(server.pid, number)
+            if not until(lambda: find(data) is None, _END_S):
+                raise LocalPostgresUnavailable(f"PostgreSQL does not end by signal {number}.")
+        with _locked(self._cluster.home / "start.lock"):
+            self._cluster.ensure_running(None)
 
     def remove(self) -> None:
         """Close, and remove the cluster with its data. For throw-away ones, held by nobody else."""

@@ -19,7 +19,8 @@ import pytest
 from flask.testing import FlaskCliRunner
 
 from queueapp import create_app
-from queueapp.commands.demo import children, stream
+from queueapp.commands import children
+from queueapp.commands.demo import stream
 from queueapp.commands.demo.receiver import Receiver
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.request import request_problems

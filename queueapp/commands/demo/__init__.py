@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-import signal
 import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +16,10 @@ import urllib3
 from flask import Flask, current_app
 from sqlalchemy.engine import make_url
 
-from queueapp.commands.demo import children, stream
+from queueapp.commands import children
+from queueapp.commands.demo import stream
 from queueapp.commands.demo.receiver import Receiver
+from queueapp.commands.interruption import Interruption
 from queueapp.commands.parameters import Duration
 from queueapp.config import needs_database_url
 from queueapp.connections import address_of
@@ -46,15 +45,7 @@ class _Demo:
     url: str
     http: urllib3.PoolManager
     running: list[children.Child] = field(default_factory=list)
-    stop: threading.Event = field(default_factory=threading.Event)
-    signals: int = 0
-
-    def on_signal(self, *_args: Any) -> None:
-        self.signals += 1
-        self.stop.set()
-
-    def in_a_hurry(self) -> bool:
-        return self.signals > 1
+    stop: Interruption = field(default_factory=Interruption)
 
 
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
@@ -91,8 +82,8 @@ def demo(port: int, workers: int, duration: float | None, into_database_url: boo
     with ExitStack() as stack:
         receiver = stack.enter_context(closing(Receiver(port + 1)))
         run = _Demo(f"http://127.0.0.1:{port}", urllib3.PoolManager(timeout=5, retries=False))
-        stack.enter_context(_signals(run))
-        stack.callback(lambda: children.stop_all(run.running, run.in_a_hurry))
+        stack.enter_context(run.stop)
+        stack.callback(lambda: children.stop_all(run.running, run.stop.in_a_hurry))
         _start(app, run, port, workers, receiver.host)
         _introduce(app, run)
         _feed(run, receiver.host, duration)
@@ -110,17 +101,6 @@ def _free_port(wanted: int) -> int:
             click.echo(f"Port {wanted} is taken; using {probe.getsockname()[1]}")
         port: int = probe.getsockname()[1]
         return port
-
-
-@contextmanager
-def _signals(run: _Demo) -> Iterator[None]:
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, run.on_signal) for number in caught}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _start(app: Flask, run: _Demo, port: int, workers: int, receiver: str) -> None:

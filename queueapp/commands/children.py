@@ -1,7 +1,8 @@
-"""The demo's processes: started as in production, from the Procfile, and stopped for certain.
+"""Processes of the product that a command starts: from the Procfile, as in production, and stopped
+for certain.
 
-Each runs in a session of its own: Ctrl-C in the terminal reaches the demo alone, which then gives
-every child exactly one signal.
+Each runs in a session of its own: Ctrl-C in the terminal reaches the command alone, which then
+gives every child exactly one signal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,10 +25,10 @@ _LAST_LINES = 15
 
 
 class ChildDied(QueueError):
-    """A process of the demo has ended by itself."""
+    """A process that the command needs has ended by itself."""
 
-    code = "demo_child_died"
-    title = "A process of the demo has ended"
+    code = "child_died"
+    title = "A process has ended by itself"
 
 
 class Child:
@@ -39,23 +41,47 @@ class Child:
         self._stop = stop
 
     @property
+    def pid(self) -> int:
+        """The number of the process, and of its group."""
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether the process has not ended yet."""
         return self._process.poll() is None
 
+    @property
+    def status(self) -> int | None:
+        """The exit status; below zero the signal that ended it; None while it runs."""
+        return self._process.poll()
+
+    def said(self) -> str:
+        """All of its output."""
+        return self.log.read_text(errors="replace")
+
     def must_run(self) -> None:
         """Raise ChildDied with the end of its output if it has ended."""
         if not self.is_running:
-            said = self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+            said = self.said().splitlines()[-_LAST_LINES:]
             message = (
                 f"{self.name} has ended with status {self._process.returncode}; its last words:"
             )
             raise ChildDied("\n  ".join([message, *said]))
 
+    def send(self, number: int) -> None:
+        """Send a signal to the process alone, if it has not ended."""
+        if self.is_running:
+            self._process.send_signal(number)
+
     def ask_to_stop(self) -> None:
         """Send the one signal that means: hand back and leave."""
-        if self.is_running:
-            self._process.send_signal(self._stop)
+        self.send(self._stop)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end; whether it came in time."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.is_running
 
     def kill(self) -> None:
         """End the whole group, whatever it is doing."""

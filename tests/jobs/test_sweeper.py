@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -68,6 +69,8 @@ def test_a_lost_lease_is_named_and_its_job_comes_back(
     *_, first, second = events_of(session, claim)
     assert [first.event, second.event] == ["lease_expired", "retry_scheduled"]
     assert first.data["holder"] == second.data["holder"] == HOLDER.name
+    ended = datetime.fromisoformat(first.data["lease_expires_at"])
+    assert timedelta(minutes=59) < first.created_at - ended < timedelta(minutes=61)
     assert {first.lease_token, second.lease_token} == {claim.token}
     assert (second.reason, second.data["error_class"]) == ("lease_lost", "LeaseLost")
     assert {first.actor, second.actor} == {"sweeper:2"}

@@ -26,8 +26,8 @@ BATCH = 100
 # walked again. A time-out is no lost lease: the holder is alive, its attempt is over.
 _OVERDUE = """
 WITH overdue AS MATERIALIZED (
-  SELECT id, kind, lease_token, locked_by, claimed_at, started_at, attempts, max_attempts,
-    handbacks,
+  SELECT id, kind, lease_token, locked_by, lease_expires_at, claimed_at, started_at, attempts,
+    max_attempts, handbacks,
     coalesce(started_at + make_interval(
       secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0)) <= clock_timestamp(), false)
       AS timed_out
@@ -40,7 +40,7 @@ logged AS (
   INSERT INTO job_events
     (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
   SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
-    jsonb_build_object('holder', locked_by)
+    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at)
   FROM overdue WHERE NOT timed_out ORDER BY id
 )
 SELECT * FROM overdue ORDER BY claimed_at, id

@@ -20,7 +20,7 @@ from queueapp.extensions import db
 from queueapp.handlers import find
 from queueapp.jobs import readiness
 from queueapp.jobs.backoff import Backoff
-from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker
+from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker, clean_sessions
 
 log = logging.getLogger("queueapp.worker")
 
@@ -144,6 +144,7 @@ def _work(app: Flask, settings: Settings, terms: Terms) -> int:
     worker = Worker(app, terms, engine, _keep(settings))
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
+        clean_sessions(db.engine)
     else:
         log.info("behind a pooler: no LISTEN, jobs start within %gs", terms.poll)
     try:

@@ -19,6 +19,8 @@ MESSAGE_LIMIT = 8 * 1024
 TRACEBACK_LIMIT = 64 * 1024
 # Of a deep stack the innermost frames are kept: they say where it was raised.
 _FRAMES = 60
+# What the note about a cut may add.
+_MARK = 40
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -57,6 +59,12 @@ def printable_json(value: Any) -> Any:
     return value
 
 
+def _fitting(text: str, limit: int) -> str:
+    """Fit to be stored, and cut. Cut first: an enormous text is not copied whole."""
+    visible = printable(cut_middle(text, limit))
+    return visible if len(visible) <= limit + _MARK else cut_middle(visible, limit)
+
+
 def cut_middle(text: str, limit: int) -> str:
     """Cut ``text`` to about ``limit`` characters, head and tail kept: both tell something."""
     if len(text) <= limit:
@@ -76,15 +84,15 @@ def of_exception(error: BaseException) -> Failure:
         type(error).__qualname__,
         _text(error),
         _own_frames(error.__traceback__),
-        cut_middle(printable(_traceback(error)), TRACEBACK_LIMIT),
+        _fitting(_traceback(error), TRACEBACK_LIMIT),
     )
 
 
 def _failure(
     name: str, text: str, frames: tuple[str, ...] = (), trace: str | None = None
 ) -> Failure:
-    name = cut_middle(printable(name), NAME_LIMIT)
-    message = cut_middle(printable(text), MESSAGE_LIMIT)
+    name = _fitting(name, NAME_LIMIT)
+    message = _fitting(text, MESSAGE_LIMIT)
     return Failure(name, message, fingerprint(name, message, frames), trace)
 
 
@@ -101,7 +109,8 @@ def fingerprint(error_class: str, message: str, frames: tuple[str, ...]) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        # A plain str, whatever subclass an exception gives as its text.
+        return str.__str__(str(error))
     except BaseException:
         return f"<the text of {type(error).__qualname__} cannot be had>"
 
@@ -109,7 +118,8 @@ def _text(error: BaseException) -> str:
 def _traceback(error: BaseException) -> str:
     try:
         whole = traceback.TracebackException.from_exception(error, limit=-_FRAMES, compact=True)
-        return "".join(whole.format())
+        # The message is among the pieces: frames and causes are not to be cut away for it.
+        return "".join(cut_middle(piece, MESSAGE_LIMIT) for piece in whole.format())
     except BaseException:
         return "".join(traceback.format_tb(error.__traceback__, limit=-_FRAMES))
 

@@ -1,8 +1,9 @@
 """``flask work``: threads that claim, run, renew, sweep and keep house, each one tick at a time."""
 
+from queueapp.worker.clean_sessions import clean_sessions
 from queueapp.worker.runtime import CONNECTIONS, Worker
 from queueapp.worker.terms import Terms
 from queueapp.worker.upkeep import Keep
 from queueapp.worker.wakeup import Wakeup
 
-__all__ = ["CONNECTIONS", "Keep", "Terms", "Wakeup", "Worker"]
+__all__ = ["CONNECTIONS", "Keep", "Terms", "Wakeup", "Worker", "clean_sessions"]

@@ -1,7 +1,7 @@
 """The attempts that this process holds, shared by its threads: waiting, running, or given up.
 
 A slot is a handler thread. An attempt takes one from its claim until its thread returns, even when
-its lease has been given up meanwhile: a thread that does not return is a slot lost.
+its lease has been given up meanwhile: a thread that does not return then is a slot lost.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from queueapp.handlers import JobContext
 from queueapp.jobs.claim import Claim
 from queueapp.jobs.transitions import Begun, Held
 
+# A handler whose attempt was given up is asked to stop at once, and has this long to do so before
+# its slot counts as lost.
+LOST_AFTER_S = 3.0
+
 
 @dataclass(eq=False)
 class Attempt:
@@ -26,7 +30,12 @@ class Attempt:
     claimed: float
     began: float | None = None
     start_known: bool = False
-    given_up: bool = False
+    given_up_at: float | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether this lease is no longer held, whatever its thread still does."""
+        return self.given_up_at is not None
 
     @property
     def lease(self) -> Held:
@@ -77,7 +86,7 @@ class Attempts:
                 )
             ]
             for attempt in waiting:
-                attempt.given_up = True
+                attempt.given_up_at = now
                 del self._held[attempt.claim.token]
         return waiting
 
@@ -87,7 +96,7 @@ class Attempts:
             attempt = self._held.get(token)
             if attempt is None or attempt.given_up:
                 return None
-            attempt.given_up = True
+            attempt.given_up_at = time.monotonic()
             return attempt
 
     def leases(self) -> list[Attempt]:
@@ -95,10 +104,20 @@ class Attempts:
         with self._lock:
             return [attempt for attempt in self._held.values() if not attempt.given_up]
 
-    def lost(self) -> list[UUID]:
+    def unreturned(self) -> list[UUID]:
         """The tokens that were given up while their threads have not come back."""
         with self._lock:
             return [token for token, attempt in self._held.items() if attempt.given_up]
+
+    def lost(self) -> list[Attempt]:
+        """Those whose threads had time to come back: each is a slot lost, until it does."""
+        now = time.monotonic()
+        with self._lock:
+            return [
+                attempt
+                for attempt in self._held.values()
+                if attempt.given_up_at is not None and now - attempt.given_up_at >= LOST_AFTER_S
+            ]
 
     def running(self) -> int:
         """How many handlers are at work."""

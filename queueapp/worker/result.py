@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
 from typing import Any
 
@@ -23,7 +25,15 @@ def storable(value: Any) -> Any:
         size = len(json.dumps(visible, allow_nan=False, ensure_ascii=False).encode())
     # Whatever a handler returned: a set, a file, NaN, a dict that contains itself, a hostile class.
     except BaseException as error:
+        _close(value)
         return {"$omitted": f"not JSON: {type(value).__name__} ({type(error).__name__})"}
     if size > RESULT_LIMIT:
         return {"$omitted": f"{size} bytes of JSON, the limit is {RESULT_LIMIT}"}
     return visible
+
+
+def _close(value: Any) -> None:
+    """End a coroutine that nobody awaits, or a generator: Python would warn of the one later."""
+    if inspect.iscoroutine(value) or inspect.isgenerator(value):
+        with contextlib.suppress(BaseException):
+            value.close()

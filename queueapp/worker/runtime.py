@@ -32,6 +32,7 @@ from queueapp.worker.inbox import Inbox
 from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.line import Line
 from queueapp.worker.loop import Loop
+from queueapp.worker.lost_slots import LostSlots
 from queueapp.worker.outcomes import handed_back
 from queueapp.worker.pump import Pump
 from queueapp.worker.sweeper import Sweeper
@@ -59,7 +60,7 @@ class Worker:
         hot, beat, side = self._lines = (Line(engine), Line(engine), Line(engine))
         self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
         self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox.put)
-        self.upkeep = Upkeep(terms, side, keep, self._kinds)
+        self.upkeep = Upkeep(terms, side, keep, self._kinds, LostSlots(terms, self.attempts))
         self.housekeeping = Housekeeping(
             terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
         )
@@ -175,7 +176,7 @@ class Worker:
         if len(self.attempts):
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
-        for token in self.attempts.lost():
+        for token in self.attempts.unreturned():
             self.pump.abandon(token)
         for attempt in self.attempts.leases():
             if self.attempts.give_up(attempt.claim.token):

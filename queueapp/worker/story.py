@@ -93,3 +93,20 @@ def expired(lease: Expired) -> None:
     log.warning(
         "job %d %s attempt %d %s: now %s", lease.id, lease.kind, lease.attempt, why, lease.status
     )
+
+
+def slot_lost(attempt: Attempt, lost: int, slots: int) -> None:
+    """A handler does not return although its attempt was given up."""
+    log.warning(
+        "slot lost: job %d %s attempt %d was given up and its thread does not return"
+        " (%d of %d slots lost)",
+        attempt.claim.id, attempt.claim.kind, attempt.claim.attempt, lost, slots,
+    )  # fmt: skip
+
+
+def slot_found(attempt: Attempt, lost: int, slots: int) -> None:
+    """It has returned after all."""
+    log.info(
+        "slot free again: the thread of job %d %s has returned (%d of %d slots lost)",
+        attempt.claim.id, attempt.claim.kind, lost, slots,
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from queueapp.jobs import control, minute_stats, partitions, transitions
 from queueapp.jobs.status import Event, Status
 from queueapp.version import VERSION
 from queueapp.worker.line import Line
+from queueapp.worker.lost_slots import LostSlots
 from queueapp.worker.terms import Terms
 
 log = logging.getLogger("queueapp.worker")
@@ -57,14 +58,21 @@ class Upkeep:
     """The duties of one worker."""
 
     def __init__(
-        self, terms: Terms, line: Line, keep: Keep, kinds: Callable[[], tuple[str, ...]]
+        self,
+        terms: Terms,
+        line: Line,
+        keep: Keep,
+        kinds: Callable[[], tuple[str, ...]],
+        lost: LostSlots,
     ) -> None:
         self._terms = terms
         self._line = line
         self._keep = keep
         self._kinds = kinds
+        self._lost = lost
+        self._seen = Duty("seen", self.sign)
         self.duties = [
-            Duty("seen", self.sign),
+            self._seen,
             Duty("days", self.make_days),
             Duty("stats", self.write_stats),
             Duty("purge", self.purge),
@@ -72,6 +80,8 @@ class Upkeep:
 
     def tick(self) -> None:
         """Do what is due."""
+        if self._lost.look():
+            self._seen.at = 0.0
         for duty in self.duties:
             duty.if_due()
 
@@ -89,6 +99,7 @@ class Upkeep:
         data = {
             "host": terms.name.split(":")[0],
             "slots": terms.concurrency,
+            "lost": self._lost.count,
             "kinds": list(self._kinds()),
             "version": VERSION,
             "release": terms.release,

@@ -93,6 +93,7 @@ class Reason(StrEnum):
     INVALID_PAYLOAD = "invalid_payload"
     HANDED_BACK_TOO_OFTEN = "handed_back_too_often"
     SHUTDOWN = "shutdown"
+    DATABASE_READ_ONLY = "database_read_only"
     PREFETCH_UNUSED = "prefetch_unused"
     LEASE_LOST = "lease_lost"
     LEASE_LOST_BEFORE_START = "lease_lost_before_start"

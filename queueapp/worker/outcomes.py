@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from psycopg.errors import ReadOnlySqlTransaction
+
 from queueapp.errors import InvalidJob
 from queueapp.handlers import Defer, Fail, Retry, Stop
 from queueapp.jobs import backoff
@@ -15,6 +17,9 @@ from queueapp.jobs.status import Reason
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker.attempts import Attempt
 from queueapp.worker.terms import Terms
+
+# The database takes no writes while it fails over: a job that met that has not used its attempt.
+READ_ONLY_WAIT_S = 1.0
 
 
 class Ended:
@@ -50,6 +55,9 @@ class Ended:
             return self._stopped(attempt, error)
         if isinstance(error, Defer):
             return self._given_back("defer", error.delay_s, None)
+        if attempt.context.has_session and _met_a_read_only_server(error):
+            # In the session that the job's success is written in: nothing has happened there.
+            return self._given_back("defer", READ_ONLY_WAIT_S, Reason.DATABASE_READ_ONLY)
         return self.by(self._after(error), of_exception(error))
 
     def _after(self, error: BaseException) -> Decision:
@@ -100,6 +108,10 @@ class Ended:
             data=data,
             **fields,
         )
+
+
+def _met_a_read_only_server(error: BaseException) -> bool:
+    return isinstance(getattr(error, "orig", error), ReadOnlySqlTransaction)
 
 
 def timed_out(attempt: Attempt, terms: Terms) -> Outcome:

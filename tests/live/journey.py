@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
+from queueapp.config import database_url
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import NewJob
 from tests.live import ledger
@@ -28,10 +29,11 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer, its JSON read."""
+    """An HTTP answer, its JSON read; a page is text."""
 
     status: int
     body: Any
+    headers: dict[str, str]
 
 
 class Web:
@@ -51,7 +53,10 @@ class Web:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            return Answer(answer.status, json.loads(answer.read()))
+            said = answer.read().decode()
+            is_json = "json" in answer.headers.get("Content-Type", "")
+            body = json.loads(said) if is_json else said
+            return Answer(answer.status, body, dict(answer.headers.items()))
 
 
 class Journey:
@@ -65,7 +70,7 @@ class Journey:
         places = {ledger.LEDGER: str(self.ledger.path), ledger.GATES: str(self.gates)}
         self.processes = Processes(folder, {"DATABASE_URL": url, **SETTINGS, **places})
         # Checked before use: a journey may have restarted the server.
-        self.engine = sa.create_engine(url, pool_pre_ping=True)
+        self.engine = sa.create_engine(database_url(url), pool_pre_ping=True)
 
     # Processes
 
@@ -90,11 +95,12 @@ class Journey:
     def workers_seen(self) -> int:
         return int(self.one("SELECT count(*) FROM job_events WHERE event = 'worker_seen'"))
 
-    def web(self, *, workers: int = 1, threads: int = 4) -> Web:
+    def web(self, *, workers: int = 1, threads: int = 4, **settings: str) -> Web:
         """Start gunicorn as the Procfile does, on a free port."""
         numbers = ("--workers", str(workers), "--threads", str(threads))
         options = ("--worker-class", "gthread", "--bind", "127.0.0.1:0", "--no-control-socket")
-        return Web(self.processes.start("web", "gunicorn", *options, *numbers, "wsgi:app"))
+        words = ("gunicorn", *options, *numbers, "wsgi:app")
+        return Web(self.processes.start("web", *words, **settings))
 
     # The database
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from queueapp import JobContext, handler
+from queueapp import JobContext, enqueue, handler
 from tests.live import ledger
 
 # A gate that a failed test never opens must not outlive it for long.
@@ -29,6 +29,16 @@ def noted(context: JobContext) -> Iterator[dict[str, Any]]:
         ledger.note("end", context.id, context.attempt)
 
 
+def wait_for_gate(context: JobContext) -> None:
+    """Wait until the test opens this attempt's gate."""
+    opened = Path(os.environ[ledger.GATES]) / f"{context.id}-{context.attempt}"
+    deadline = time.monotonic() + _GATE_PATIENCE_S
+    while not opened.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody opened {opened.name}")
+        time.sleep(0.01)
+
+
 @handler("journey.tick")
 def tick(context: JobContext, ms: float = 1.0) -> dict[str, Any]:
     """Take ``ms`` milliseconds."""
@@ -40,13 +50,17 @@ def tick(context: JobContext, ms: float = 1.0) -> dict[str, Any]:
 @handler("journey.gate")
 def gate(context: JobContext) -> dict[str, Any]:
     """Run until the test opens this attempt's gate, deaf to every request to stop."""
-    opened = Path(os.environ[ledger.GATES]) / f"{context.id}-{context.attempt}"
-    deadline = time.monotonic() + _GATE_PATIENCE_S
     with noted(context) as result:
-        while not opened.exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"nobody opened {opened.name}")
-            time.sleep(0.01)
+        wait_for_gate(context)
+        return result
+
+
+@handler("journey.parent")
+def parent(context: JobContext) -> dict[str, Any]:
+    """Run until its gate is open, then create a job in the transaction of this one's success."""
+    with noted(context) as result:
+        wait_for_gate(context)
+        enqueue(context.session, "journey.tick")
         return result
 
 

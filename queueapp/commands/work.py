@@ -141,7 +141,7 @@ def _check_schema(app: Flask) -> None:
 
 def _work(app: Flask, settings: Settings, terms: Terms) -> int:
     engine = worker_engine(app, settings, connections=CONNECTIONS)
-    worker = Worker(app, terms, engine, _keep(settings))
+    worker = Worker(app, terms, engine, keep_of(settings))
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
         clean_sessions(db.engine)
@@ -153,12 +153,14 @@ def _work(app: Flask, settings: Settings, terms: Terms) -> int:
         engine.dispose()
 
 
-def _keep(settings: Settings) -> Keep:
+def keep_of(settings: Settings) -> Keep:
+    """How long what is kept."""
     return Keep(
         succeeded=timedelta(seconds=settings.keep_succeeded),
         failed=timedelta(seconds=settings.keep_failed),
         cancelled=timedelta(seconds=settings.keep_cancelled),
         keyed=timedelta(days=settings.idempotency_days),
+        ledger=timedelta(seconds=settings.keep_ledger),
     )
 
 

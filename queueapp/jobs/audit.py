@@ -65,6 +65,9 @@ SELECT id, status, attempts, handbacks, priority, available_at, cancel_requested
 FROM jobs WHERE id > %(after)s AND id <= %(upto)s ORDER BY id
 """
 
+# Switches may outlive their day.
+_OLDEST = "SELECT min(created_at) AS at FROM job_events WHERE job_id IS NOT NULL"
+
 # Over all jobs at once: a token is one attempt of one job.
 _TWICE = """
 SELECT min(job_id) AS job_id, lease_token FROM job_events
@@ -89,7 +92,7 @@ def check(database: Database, *, keep: int = 20) -> Iterator[tuple[int, Report]]
     At most ``keep`` offenders are kept.
     """
     report, end = Report(), last_id(database)
-    oldest = run(database, "SELECT min(created_at) AS at FROM job_events")[0].at
+    oldest = run(database, _OLDEST)[0].at
     for after in range(0, end, BATCH):
         bounds = {"after": after, "upto": after + BATCH}
         events = _by_job(run(database, _EVENTS, **bounds))

@@ -28,6 +28,12 @@ DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
 PURGE_EVERY_S = 60.0
 PURGE_BATCHES = 20
+# How soon again when there was more than one turn's work.
+MORE_S = 1.0
+# Each minute those are looked at that have come to their age of late, all of them now and then.
+WHOLE_EVERY_S = 3600.0
+WINDOW = timedelta(hours=2)
+DAYS_A_TURN = 3
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,16 @@ class Keep:
     failed: timedelta = timedelta(days=90)
     cancelled: timedelta = timedelta(days=30)
     keyed: timedelta = timedelta(days=7)
+    ledger: timedelta = timedelta(days=90)
+
+    def ages(self, window: timedelta | None = None) -> dict[Status, transitions.Age]:
+        """The ages of rows by their status."""
+        ages = {
+            Status.SUCCEEDED: self.succeeded,
+            Status.FAILED: self.failed,
+            Status.CANCELLED: self.cancelled,
+        }
+        return {status: transitions.Age(age, self.keyed, window) for status, age in ages.items()}
 
 
 @dataclass
@@ -71,11 +87,13 @@ class Upkeep:
         self._kinds = kinds
         self._lost = lost
         self._seen = Duty("seen", self.sign)
+        self._whole_at = 0.0
         self.duties = [
             self._seen,
             Duty("days", self.make_days),
             Duty("stats", self.write_stats),
             Duty("purge", self.purge),
+            Duty("drop", self.drop_days),
         ]
 
     def tick(self) -> None:
@@ -137,22 +155,45 @@ class Upkeep:
         return 1.0 if read >= minute_stats.EVENTS_A_LINE else float(minute_stats.EVERY_S)
 
     def purge(self) -> float:
-        """Remove what retention no longer keeps, a bounded number of batches at a time."""
-        ages = {
-            Status.SUCCEEDED: self._keep.succeeded,
-            Status.FAILED: self._keep.failed,
-            Status.CANCELLED: self._keep.cancelled,
-        }
-        for status, age in ages.items():
-            for _ in range(PURGE_BATCHES):
-                with self._line.use() as connection:
-                    gone = transitions.purge_old(
-                        connection,
-                        status,
-                        age=age,
-                        keyed_age=self._keep.keyed,
-                        actor=f"housekeeping:{self._terms.name}",
-                    )
-                if not gone:
-                    break
+        """Remove rows that retention no longer keeps, a bounded number of batches at a time."""
+        whole = time.monotonic() >= self._whole_at
+        ages = self._keep.ages(None if whole else WINDOW)
+        more = [self._purge(status, age) for status, age in ages.items()]
+        if any(more):
+            self._whole_at = 0.0
+            return MORE_S
+        if whole:
+            self._whole_at = time.monotonic() + WHOLE_EVERY_S
         return PURGE_EVERY_S
+
+    def _purge(self, status: Status, age: transitions.Age) -> bool:
+        """Whether there may be more."""
+        actor = f"housekeeping:{self._terms.name}"
+        for _ in range(PURGE_BATCHES):
+            with self._line.use() as connection:
+                gone = transitions.purge_old(connection, status, age, actor=actor)
+            if not gone:
+                return False
+        return True
+
+    def drop_days(self) -> float:
+        """Drop the days that the ledger no longer keeps; later when somebody reads it just now."""
+        with self._line.use() as connection:
+            if partitions.clear_default(connection, self._keep.ledger) == partitions.BATCH:
+                return MORE_S
+            old = partitions.expired(connection, self._keep.ledger)
+        try:
+            for _ in old[:DAYS_A_TURN]:
+                self._drop_oldest()
+        except OperationalError as error:
+            log.debug("the ledger's day %s waits for a lock: %s", old[0], type(error.orig).__name__)
+            return PURGE_EVERY_S
+        return MORE_S if old[DAYS_A_TURN:] else DAYS_EVERY_S
+
+    def _drop_oldest(self) -> None:
+        with self._line.transaction() as connection:
+            dropped = partitions.drop_oldest(
+                connection, self._keep.ledger, actor=f"housekeeping:{self._terms.name}"
+            )
+        if dropped:
+            log.info("the ledger's day %s was dropped", dropped.day)

@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskCliRunner
 
 from queueapp import config
-from queueapp.commands.work import _keep, terms_of
+from queueapp.commands.work import keep_of, terms_of
 from queueapp.errors import SettingError
 
 
@@ -50,7 +50,7 @@ def test_drain_needs_threads(runner: FlaskCliRunner) -> None:
 
 
 def test_retention_is_configured_in_days() -> None:
-    keep = _keep(config.load({"QUEUE_KEEP_SUCCEEDED": "1d", "QUEUE_IDEMPOTENCY_DAYS": "2"}))
+    keep = keep_of(config.load({"QUEUE_KEEP_SUCCEEDED": "1d", "QUEUE_IDEMPOTENCY_DAYS": "2"}))
 
     assert (keep.succeeded, keep.failed) == (timedelta(days=1), timedelta(days=90))
     assert keep.keyed == timedelta(days=2)

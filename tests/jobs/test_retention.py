@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import audit, transitions
 from queueapp.jobs.status import FINAL, Status
+from queueapp.jobs.transitions import Age, retention
 from tests.factories import make_job
+from tests.jobs.explain import Prepared
 
 WEEK = timedelta(days=7)
 
@@ -26,9 +28,7 @@ def age(session: Session, by: timedelta) -> None:
 def purge_old(
     session: Session, status: Status, *, age: timedelta = WEEK, keyed_age: timedelta = WEEK
 ) -> list[int]:
-    return transitions.purge_old(
-        session, status, age=age, keyed_age=keyed_age, actor="housekeeping:one"
-    )
+    return transitions.purge_old(session, status, Age(age, keyed_age), actor="housekeeping:one")
 
 
 @pytest.mark.parametrize("status", Status)
@@ -92,8 +92,40 @@ def test_a_batch_is_bounded(session: Session) -> None:
         make_job(session, Status.CANCELLED)
     age(session, timedelta(days=60))
 
-    gone = transitions.purge_old(
-        session, Status.CANCELLED, age=WEEK, keyed_age=WEEK, actor="cli:root", limit=3
-    )
+    old = Age(WEEK, WEEK)
+
+    assert transitions.count_old(session, Status.CANCELLED, old, limit=9) == 5
+    assert transitions.count_old(session, Status.CANCELLED, old, limit=2) == 2
+    gone = transitions.purge_old(session, Status.CANCELLED, old, actor="cli:root", limit=3)
 
     assert gone == [1, 2, 3]
+
+
+def test_a_window_leaves_those_that_came_to_their_age_before_it(session: Session) -> None:
+    for days in (3, 7):
+        make_job(session, Status.SUCCEEDED)
+        age(session, timedelta(days=days, minutes=1))
+    day = timedelta(days=1)
+
+    lately = transitions.purge_old(
+        session, Status.SUCCEEDED, Age(WEEK, WEEK, window=day), actor="housekeeping:one"
+    )
+
+    assert lately == [2]
+    assert purge_old(session, Status.SUCCEEDED) == [1]
+
+
+def test_a_purge_that_finds_nothing_reads_nothing(worker: sa.Connection) -> None:
+    young = """
+        INSERT INTO jobs (kind, payload, status, producer, finished_at)
+        SELECT 'demo.echo', '{}', 'succeeded', 'app', now() FROM generate_series(1, 20000)"""
+    worker.execute(text(young))
+    worker.execute(text("ANALYZE jobs"))
+    statement = retention._PURGE_OLD.format(status="succeeded", gone=retention._GONE)
+
+    with Prepared(worker, "purge", statement) as purge:
+        plan = purge.run(
+            **Age(WEEK, WEEK).values, actor="housekeeping:one", reason="retention", limit=500
+        )
+
+    assert plan.reading <= 10

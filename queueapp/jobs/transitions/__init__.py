@@ -25,7 +25,7 @@ from queueapp.jobs.transitions.people import (
     unhold,
 )
 from queueapp.jobs.transitions.producer import Enqueued, NewJob, enqueue
-from queueapp.jobs.transitions.retention import purge, purge_old
+from queueapp.jobs.transitions.retention import Age, count_old, purge, purge_old
 from queueapp.jobs.transitions.settle import (
     Answer,
     Exchange,
@@ -39,6 +39,7 @@ from queueapp.jobs.transitions.sweeper import Expired, expire, locked_overdue
 
 __all__ = [
     "Answer",
+    "Age",
     "Begun",
     "Enqueued",
     "Exchange",
@@ -55,6 +56,7 @@ __all__ = [
     "cancel",
     "enqueue",
     "exchange",
+    "count_old",
     "expire",
     "explain",
     "hold",

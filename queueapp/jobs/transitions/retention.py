@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from queueapp.jobs.database import Database, run
@@ -32,21 +33,54 @@ WITH target AS MATERIALIZED (
   ORDER BY id FOR UPDATE SKIP LOCKED
 ),{_GONE}"""
 
-# A keyed job is kept for as long as its key is promised to be remembered. The end is compared once
-# more under the lock: a job that was retried and ended again in between is young.
-_PURGE_OLD = """
+# A keyed job is kept for as long as its key is promised to be remembered. The instants are the
+# statement's: a clock that moves during it is no bound for an index. ``back`` keeps a look that is
+# repeated every minute from walking the keyed ones that must stay.
+_OLD = """
+  SELECT id, finished_at FROM jobs
+  WHERE status = '{status}'
+    AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
+    AND finished_at >= statement_timestamp() - make_interval(secs => %(back)s)
+    AND (idempotency_key IS NULL
+         OR finished_at < statement_timestamp() - make_interval(secs => %(keyed_age)s))
+"""
+
+# The end is compared once more under the lock: a job that was retried and ended again in between
+# is young.
+_PURGE_OLD = f"""
 WITH target AS MATERIALIZED (
-  SELECT j.id FROM (
-    SELECT id, finished_at FROM jobs
-    WHERE status = '{status}'
-      AND finished_at < clock_timestamp() - make_interval(secs => %(age)s)
-      AND (idempotency_key IS NULL
-           OR finished_at < clock_timestamp() - make_interval(secs => %(keyed_age)s))
-    ORDER BY finished_at, id LIMIT %(limit)s
-  ) old JOIN jobs j ON j.id = old.id AND j.finished_at = old.finished_at
-  WHERE j.status = '{status}'
+  SELECT j.id FROM ({_OLD} ORDER BY finished_at, id LIMIT %(limit)s) old
+  JOIN jobs j ON j.id = old.id AND j.finished_at = old.finished_at
+  WHERE j.status = '{{status}}'
   ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
-),{gone}"""
+),{{gone}}"""
+
+_COUNT_OLD = f"SELECT count(*) AS old FROM ({_OLD} LIMIT %(limit)s) bounded"
+
+# Older than any job.
+_FOREVER = timedelta(days=36_500)
+
+
+@dataclass(frozen=True)
+class Age:
+    """How old an ended job is when it goes; one with an idempotency key is ``keyed`` at least.
+
+    ``window``: look at those only that have come to the age within it; None: at all.
+    """
+
+    age: timedelta
+    keyed: timedelta
+    window: timedelta | None = None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """As the statements take it."""
+        back = _FOREVER if self.window is None else self.age + self.window
+        return {
+            "age": self.age.total_seconds(),
+            "back": back.total_seconds(),
+            "keyed_age": max(self.age, self.keyed).total_seconds(),
+        }
 
 
 def purge(
@@ -58,26 +92,18 @@ def purge(
 
 
 def purge_old(
-    database: Database,
-    status: Status,
-    *,
-    age: timedelta,
-    keyed_age: timedelta,
-    actor: str,
-    limit: int = BATCH,
+    database: Database, status: Status, age: Age, *, actor: str, limit: int = BATCH
 ) -> list[int]:
-    """Remove up to ``limit`` jobs that ended in ``status`` more than ``age`` ago, oldest first.
+    """Remove up to ``limit`` jobs that ended in ``status`` and are old enough, oldest first.
 
-    Those with an idempotency key stay at least ``keyed_age``.
+    Rows that somebody has locked are left out.
     """
     statement = _PURGE_OLD.format(status=Status(status), gone=_GONE)
-    rows = run(
-        database,
-        statement,
-        age=age.total_seconds(),
-        keyed_age=max(age, keyed_age).total_seconds(),
-        actor=actor,
-        reason=Reason.RETENTION,
-        limit=limit,
-    )
+    rows = run(database, statement, **age.values, actor=actor, reason=Reason.RETENTION, limit=limit)
     return [row.id for row in rows]
+
+
+def count_old(database: Database, status: Status, age: Age, *, limit: int) -> int:
+    """How many jobs ``purge_old`` would remove in all, counted up to ``limit``."""
+    statement = _COUNT_OLD.format(status=Status(status))
+    return int(run(database, statement, **age.values, limit=limit)[0].old)

@@ -38,8 +38,8 @@ from queueapp.jobs.transitions.single import one
 from queueapp.jobs.transitions.sweeper import Expired, expire, locked_overdue
 
 __all__ = [
-    "Answer",
     "Age",
+    "Answer",
     "Begun",
     "Enqueued",
     "Exchange",
@@ -54,9 +54,9 @@ __all__ = [
     "adopt",
     "begin",
     "cancel",
+    "count_old",
     "enqueue",
     "exchange",
-    "count_old",
     "expire",
     "explain",
     "hold",

@@ -15,7 +15,7 @@ import psycopg
 from flask import Flask
 from sqlalchemy.exc import SQLAlchemyError
 
-from queueapp.commands import audit, demo, jobs, purge, work
+from queueapp.commands import audit, chaos, demo, jobs, purge, work
 from queueapp.error_handlers import deliberate
 from queueapp.errors import QueueError
 from queueapp.local_postgres import LocalPostgresUnavailable
@@ -27,7 +27,7 @@ _reporting_already: set[Callable[..., Any]] = set()
 
 def init_app(app: Flask) -> None:
     """Register every command with ``app``."""
-    for module in (work, jobs, audit, purge, demo):
+    for module in (work, jobs, audit, purge, demo, chaos):
         module.init_app(app)
     _report_in_one_line(app.cli)
 

@@ -74,8 +74,8 @@ def _bind_database(app: Flask, settings: config.Settings) -> None:
     address = connections.Address(settings, Path(app.instance_path))
     atexit.register(address.close)
     app.extensions["queue_address"] = address
-    app.config["SQLALCHEMY_DATABASE_URI"] = "postgresql+psycopg://"
-    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = connections.engine_options(settings, "web")
+    app.config["SQLALCHEMY_DATABASE_URI"] = address.engine_url
+    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = connections.engine_options(settings)
     db.init_app(app)
     migrate.init_app(app, db, directory=str(ROOT / "migrations"))
     with app.app_context():

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,6 +22,8 @@ from queueapp.errors import SettingError
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+_SIZES = {"": 0, "k": 1, "m": 2, "g": 3}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -55,6 +58,14 @@ def a_day_at_least(text: str) -> float:
     if seconds < _UNITS["d"]:
         raise ValueError("expected a duration of at least 1d")
     return seconds
+
+
+def size(text: str) -> int:
+    """Bytes in ``text``, a kilobyte being 1024; raises ValueError when it is no size."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError("expected a size such as 512MB or 2GB, 0 for no limit")
+    return int(float(match[1]) * 1024 ** _SIZES[match[2].lower()])
 
 
 def kinds(text: str) -> tuple[str, ...]:
@@ -104,9 +115,11 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def database_url(text: str) -> str:
-    """Check a PostgreSQL address and give it psycopg 3 as its driver; '' stays ''."""
+    """Check a database's address and name the driver that we use; '' stays ''."""
     if not text.strip():
         return ""
+    if text.strip().startswith("sqlite"):
+        return _sqlite_file(text.strip())
     try:
         url = make_url(_hosts_apart(text.strip()))
     except (ArgumentError, ValueError):
@@ -118,6 +131,16 @@ def database_url(text: str) -> str:
         # The standby among them takes no work: without being told so one may end up there.
         url = url.set(query={"target_session_attrs": "read-write", **url.query})
     return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+def _sqlite_file(text: str) -> str:
+    """The address of a file, from wherever a process is started."""
+    path = re.fullmatch(r"sqlite(?:\+queue)?:///([^?]+)", text)
+    if path is None or path[1].startswith((":memory:", "file:")):
+        raise ValueError(
+            "expected a file that all processes can share: sqlite:////path/to/queue.db"
+        )
+    return f"sqlite+queue:///{Path(path[1]).absolute()}"
 
 
 def _hosts_apart(text: str) -> str:
@@ -172,6 +195,19 @@ class Settings:
     concurrency: int = _setting(
         "QUEUE_CONCURRENCY", "10", whole(0, 500),
         "Handler threads of one `flask work`; 0 runs sweeper and housekeeping only.",
+    )  # fmt: skip
+    processes: int = _setting(
+        "QUEUE_PROCESSES", "1", whole(1, 64),
+        "Worker processes of one `flask work`; with more than one a supervisor restarts those that"
+        " die.",
+    )  # fmt: skip
+    max_jobs: int = _setting(
+        "QUEUE_MAX_JOBS", "0", whole(0, 1_000_000_000),
+        "Replace a worker process after about so many jobs (± 10 %); 0: never.",
+    )  # fmt: skip
+    max_rss: int = _setting(
+        "QUEUE_MAX_RSS", "0", size,
+        "Replace a worker process that uses more memory than this, such as 512MB; 0: never.",
     )  # fmt: skip
     lease: float = _setting(
         "QUEUE_LEASE", "60s", up_to_a_day,
@@ -235,6 +271,27 @@ class Settings:
         "The database is reached through a transaction pooler: no session settings, no prepared"
         " statements, no LISTEN.",
     )  # fmt: skip
+    connect_timeout: float = _setting(
+        "QUEUE_CONNECT_TIMEOUT", "4s", positive_duration,
+        "Longest wait for a new database connection, shared by the hosts of the address"
+        " (two seconds each at least).",
+    )  # fmt: skip
+    web_query_timeout: float = _setting(
+        "QUEUE_WEB_QUERY_TIMEOUT", "5s", positive_duration,
+        "Longest database statement of the API and the console; then the answer is a 503.",
+    )  # fmt: skip
+    work_query_timeout: float = _setting(
+        "QUEUE_WORK_QUERY_TIMEOUT", "30s", positive_duration,
+        "Longest statement of a worker's hot path; four times that for its housekeeping.",
+    )  # fmt: skip
+    lock_timeout: float = _setting(
+        "QUEUE_LOCK_TIMEOUT", "3s", positive_duration,
+        "Longest wait for a lock that somebody else holds; handlers' sessions wait as they like.",
+    )  # fmt: skip
+    network_timeout: float = _setting(
+        "QUEUE_NETWORK_TIMEOUT", "20s", positive_duration,
+        "When a peer that acknowledges no packet counts as gone.",
+    )  # fmt: skip
     release: str = _setting(
         "QUEUE_RELEASE", "", str,
         "Name of the deployed release, shown with each worker.",
@@ -256,6 +313,11 @@ class Settings:
         "JOB_WORKER_LOG_LEVEL", "INFO", one_of(*LOG_LEVELS),
         "How much a worker says: INFO is one line a job, DEBUG every poll, claim and renewal.",
     )  # fmt: skip
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is a file of SQLite's, for one worker process."""
+        return self.database_url.startswith("sqlite")
 
 
 def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:

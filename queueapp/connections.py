@@ -8,42 +8,43 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from flask import Flask
+from psycopg import IsolationLevel
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 
 from queueapp import local_postgres
+from queueapp.bounded import BoundedConnection
+from queueapp.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
 from queueapp.config import Settings, needs_database_url
 from queueapp.errors import SettingError
 
 log = logging.getLogger(__name__)
 
-# A dead peer is noticed in half a minute rather than in the system's two hours.
-KEEPALIVE = {
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
+# Of a worker process: the pump's, the lease keeper's, housekeeping's.
+WORKER_LINES = 3
 
 # What a server answers to a write while it is a standby, or was told to take none.
 READ_ONLY = "25006"
 
 # Every statement is written for READ COMMITTED, whatever the role's default is. Instants inside
 # JSON come in the session's zone; one zone makes them easy to read.
-WEB_SESSION = "-c timezone=UTC -c default_transaction_isolation=read\\ committed"
+SESSION = "-c timezone=UTC -c default_transaction_isolation=read\\ committed"
 
 # Worker statements are tiny and hot: compiling them costs more than it can save, and so does
 # planning them anew each time (2.4 ms a turn; left to choose, PostgreSQL does so whenever a single
 # slot is free). A plan made while the table was empty must not become a sequential scan when it is
 # full.
-WORKER_SESSION = (
-    f"{WEB_SESSION} -c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
+WORKER_SESSION = f"{SESSION} -c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
+
+# The server too lets go of who has vanished, and of what that one holds locked.
+SERVER_KEEPALIVE = (
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+    " -c tcp_user_timeout=60s"
 )
 
 
@@ -51,22 +52,29 @@ class Address:
     """The database address of one application, resolved once."""
 
     def __init__(self, settings: Settings, home: Path) -> None:
-        self._settings = settings
+        self.settings = settings
         self._home = home
         self._lock = threading.Lock()
         self._local: local_postgres.LocalPostgres | None = None
+        # What this process does with the application's own engine: see ``take_role``.
+        self.role = Role.WEB
 
     @property
     def is_local(self) -> bool:
         """Whether this process starts (or reuses) the PostgreSQL under ``instance/``."""
-        return not self._settings.database_url
+        return not self.settings.database_url
+
+    @property
+    def engine_url(self) -> str:
+        """What engines are made for: PostgreSQL wherever it is, or the SQLite file."""
+        return self.settings.database_url if self.settings.is_sqlite else "postgresql+psycopg://"
 
     @property
     def url(self) -> str:
         """The address; starts the local PostgreSQL if that is what it takes."""
-        if self._settings.database_url:
-            return self._settings.database_url
-        if needs_database_url(self._settings):
+        if self.settings.database_url:
+            return self.settings.database_url
+        if needs_database_url(self.settings):
             raise SettingError(
                 "DATABASE_URL is not set: in production the queue needs a PostgreSQL of its own,"
                 " such as postgresql://user:password@host/db",
@@ -92,29 +100,83 @@ def address_of(app: Flask) -> Address:
     return address
 
 
-def engine_options(settings: Settings, role: str) -> dict[str, Any]:
-    """``create_engine`` options for ``role``: ``web`` or ``work``."""
-    arguments: dict[str, Any] = {**KEEPALIVE, "application_name": f"queueapp-{role}"}
-    if settings.pooler:
-        arguments["prepare_threshold"] = None
-    elif role == "work":
-        arguments |= {"options": WORKER_SESSION, "prepare_threshold": 1}
-    else:
-        arguments["options"] = WEB_SESSION
+def take_role(app: Flask, role: Role) -> None:
+    """Say what this process does with the application's own engine; it serves the web otherwise."""
+    address_of(app).role = role
+
+
+def engine_options(settings: Settings) -> dict[str, Any]:
+    """``create_engine`` options of the application's own engine."""
     return {
-        "connect_args": arguments,
-        "pool_pre_ping": role == "web",
+        # Of a worker's handlers each may use a session at once.
+        "pool_size": max(settings.concurrency, 10),
+        "pool_pre_ping": True,
+        # The connections least used are the ones that the server may close.
+        "pool_use_lifo": True,
         "pool_recycle": 1800,
-        "pool_timeout": 10,
+        "pool_timeout": POOL_S,
     }
 
 
-def bind_address(engine: Engine, address: Address) -> None:
-    """Let ``engine`` learn where the database is when it first connects, not before."""
+def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
+    """Open a connection as ``role``, within its bounds."""
+    settings = address.settings
+    bounds = bounds_of(settings, role)
+    target = _target(address)
+    hosts = str(target.get("host", "")).count(",") + 1
+    arguments: dict[str, Any] = {
+        "application_name": f"queueapp-{role.value}",
+        # Shared by the hosts of the address; below two seconds the driver does not go.
+        "connect_timeout": max(2, int(bounds.connect_s / hosts)),
+        "tcp_user_timeout": int(bounds.network_s * 1000),
+        "keepalives_idle": max(1, int(bounds.network_s / 2)),
+        "keepalives_interval": max(1, int(bounds.network_s / 6)),
+        "keepalives_count": 3,
+        **more,
+    }
+    if settings.pooler:
+        arguments["prepare_threshold"] = None
+    else:
+        arguments["options"] = _options(role, bounds)
+        if role is Role.WORK:
+            arguments["prepare_threshold"] = 1
+    connection = BoundedConnection.connect(**arguments | target)
+    connection.limit_s = bounds.limit_s
+    connection.has_session = not settings.pooler
+    # Said with each BEGIN, for the role's own default is not known here.
+    connection.isolation_level = IsolationLevel.READ_COMMITTED if settings.pooler else None
+    return connection
+
+
+def _options(role: Role, bounds: Bounds) -> str:
+    session = WORKER_SESSION if role is Role.WORK else SESSION
+    limits = [f"-c {name}={value}" for name, value in bounds.of_the_session().items()]
+    return " ".join([session, SERVER_KEEPALIVE, *limits])
+
+
+def bind_address(engine: Engine, address: Address, role: Role | None = None) -> None:
+    """Let ``engine`` learn where the database is when it first connects, not before.
+
+    ``role`` None: what this process does with the application's own engine.
+    """
+    if engine.dialect.name == "sqlite":
+        return
 
     @event.listens_for(engine, "do_connect")
-    def _connect(_dialect: Any, _record: Any, _args: list[Any], parameters: dict[str, Any]) -> None:
-        parameters.update(_arguments(address))
+    def _connect(
+        _dialect: Any, _record: Any, _args: list[Any], parameters: dict[str, Any]
+    ) -> BoundedConnection:
+        return connect(address, role or address.role, **parameters)
+
+    # A connection that has rested may be dead: it is asked before use, and not for long.
+    @event.listens_for(engine, "checkin")
+    def _rests(connection: BoundedConnection | None, _record: Any) -> None:
+        if connection is not None and connection.limit_s is not None:
+            connection.limit_s = min(PING_S, connection.limit_s)
+
+    @event.listens_for(engine, "checkout")
+    def _works(connection: BoundedConnection, _record: Any, _proxy: Any) -> None:
+        connection.limit_s = bounds_of(address.settings, role or address.role).limit_s
 
     @event.listens_for(engine, "handle_error")
     def _leave_a_read_only_server(context: ExceptionContext) -> None:
@@ -124,7 +186,7 @@ def bind_address(engine: Engine, address: Address) -> None:
             context.is_disconnect = True
 
 
-def _arguments(address: Address) -> dict[str, Any]:
+def _target(address: Address) -> dict[str, Any]:
     """The address as psycopg takes it; several hosts too."""
     url = make_url(address.url)
     return dict(url.get_dialect()().create_connect_args(url)[1])
@@ -133,17 +195,31 @@ def _arguments(address: Address) -> dict[str, Any]:
 def worker_engine(app: Flask, settings: Settings, *, connections: int) -> Engine:
     """An engine for ``flask work``: autocommit, so that each statement is one round trip."""
     engine = create_engine(
-        "postgresql+psycopg://",
+        address_of(app).engine_url,
         isolation_level="AUTOCOMMIT",
         pool_size=connections,
         max_overflow=0,
-        **engine_options(settings, "work"),
+        pool_timeout=POOL_S,
     )
-    bind_address(engine, address_of(app))
+    bind_address(engine, address_of(app), Role.WORK)
     return engine
 
 
-def listen_connection(app: Flask, role: str) -> psycopg.Connection[Any]:
-    """A connection of its own outside any pool, for LISTEN or NOTIFY."""
-    arguments: dict[str, Any] = {**KEEPALIVE, "application_name": f"queueapp-{role}"}
-    return psycopg.connect(autocommit=True, **arguments | _arguments(address_of(app)))
+@dataclass(frozen=True)
+class Needs:
+    """How many connections one worker process has: always, and in all if handlers use sessions."""
+
+    always: int
+    most: int
+
+
+def worker_needs(concurrency: int, *, listens: bool) -> Needs:
+    """Count the pump's, the lease keeper's, housekeeping's, the listener's and the handlers'."""
+    always = (WORKER_LINES if concurrency else 1) + listens
+    return Needs(always, always + concurrency)
+
+
+def listen_connection(app: Flask, name: str) -> BoundedConnection:
+    """A connection of its own outside any pool, for LISTEN."""
+    called = f"queueapp-{name}"
+    return connect(address_of(app), Role.WORK, autocommit=True, application_name=called)

@@ -5,6 +5,7 @@ Nothing here repeats a statement, its parameters or what the database says about
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -35,6 +36,9 @@ RETRY_AFTER = 5
 _MISSING = ("42P01", "42703")  # a table, a column
 _BUSY = {
     "25006": "the database is read-only at the moment",
+    "25P03": "the database gave this request's transaction up",
+    "53100": "the database's disk is full",
+    "53200": "the database has no memory left",
     "53300": "the database has no connection left",
     "57014": "the database cancelled the query because it took too long",
 }
@@ -85,6 +89,8 @@ def deliberate(error: BaseException) -> QueueError | None:
     if isinstance(error, LocalPostgresUnavailable):
         return DatabaseUnavailable(" ".join(str(error).split()), retry_after=RETRY_AFTER)
     origin = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(origin, sqlite3.OperationalError):
+        return _of_sqlite(origin)
     if not isinstance(origin, psycopg.Error):
         return None
     return _of_database(origin)
@@ -103,6 +109,21 @@ def _of_database(origin: psycopg.Error) -> QueueError | None:
     if state is None or state.startswith(("08", "28", "3D", "57P")):
         return _unavailable("the database does not answer: check DATABASE_URL, or try again")
     return _unavailable("the database could not do this just now; try again")
+
+
+def _of_sqlite(origin: sqlite3.OperationalError) -> QueueError | None:
+    said = str(origin)
+    if said.startswith(("no such table", "no such column")):
+        return SchemaMismatch(
+            "the database lacks a table or column of this release: run flask db upgrade"
+        )
+    if "locked" in said or "busy" in said:
+        return _unavailable("somebody else has been writing to the database for long; try again")
+    if said.startswith(
+        ("unable to open", "attempt to write a readonly", "disk I/O", "database or")
+    ):
+        return _unavailable("the database's file cannot be used: check DATABASE_URL and the disk")
+    return None
 
 
 def _unavailable(message: str) -> DatabaseUnavailable:

@@ -1,39 +1,145 @@
-"""One database connection of one thread, opened when needed and thrown away when it fails."""
+"""One database connection of one thread, opened when needed and thrown away when it fails.
+
+The lines of a worker help each other: one that the server refuses a connection works on that of
+another in the meantime. With a single connection left the worker is slow, and its leases live.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from queueapp.bounded import BoundedConnection
+
+# A line that was refused asks again after about this long, not at each use.
+ASK_AGAIN_S = 5.0
+# Nobody keeps a connection for longer than a statement takes, mostly milliseconds.
+BORROW_S = 5.0
+
 
 class Line:
-    """An autocommit connection that is opened again after a failure."""
+    """An autocommit connection that is opened again after a failure.
 
-    def __init__(self, engine: Engine) -> None:
+    ``limit`` makes the longest wait for an answer, in seconds, of that which the engine's role has.
+    """
+
+    def __init__(self, engine: Engine, limit: Callable[[float], float] | None = None) -> None:
         self._engine = engine
+        self._limit = limit
+        self._mutex = threading.RLock()
         self._connection: Connection | None = None
+        self._others: Sequence[Line] = ()
+        self._ask_at = 0.0
+
+    def share_with(self, *others: Line) -> None:
+        """Name the lines whose connections this one may use while it gets none itself."""
+        self._others = others
+
+    def open(self) -> None:
+        """Connect now, so that nobody else takes the last connection. Raises nothing."""
+        with self._mutex:
+            self._opened()
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Connection]:
         """The connection. Whatever the database refuses drops it: the next use begins afresh."""
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        try:
-            yield self._connection
-        except DBAPIError:
-            self.drop()
-            raise
+        with self._reach() as (line, connection):
+            try:
+                yield connection
+            except DBAPIError:
+                line.drop()
+                raise
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A transaction of its own, on a second connection, committed at the end."""
-        with self._engine.connect() as connection:
-            plain = connection.execution_options(isolation_level="READ COMMITTED")
-            with plain.begin():
-                yield plain
+        """The connection, in a transaction that is committed at the end."""
+        with self._reach() as (line, connection):
+            try:
+                connection.exec_driver_sql("BEGIN ISOLATION LEVEL READ COMMITTED")
+                yield connection
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                line._end_transaction()
+                raise
+
+    @contextlib.contextmanager
+    def _reach(self) -> Iterator[tuple[Line, Connection]]:
+        with self._mutex:
+            connection, refusal = self._opened()
+            if connection is not None:
+                yield self, connection
+                return
+        for other in self._others:
+            with other._lent() as connection:
+                if connection is not None:
+                    yield other, connection
+                    return
+        raise refusal or RuntimeError("no line has a connection")
+
+    def _opened(self) -> tuple[Connection | None, DBAPIError | None]:
+        if self._connection is None and self._may_ask():
+            try:
+                self._connection = self._open()
+            except DBAPIError as refusal:
+                self._ask_at = time.monotonic() + ASK_AGAIN_S * random.uniform(0.8, 1.2)  # noqa: S311
+                return None, refusal
+        return self._connection, None
+
+    def _may_ask(self) -> bool:
+        lender = any(other.is_open for other in self._others)
+        return not lender or time.monotonic() >= self._ask_at
+
+    def _open(self) -> Connection:
+        connection = self._engine.connect()
+        driver = connection.connection.driver_connection
+        if self._limit and isinstance(driver, BoundedConnection) and driver.limit_s:
+            driver.limit_s = self._limit(driver.limit_s)
+            if driver.has_session:
+                # The server comes first: its answer says more than a closed connection.
+                milliseconds = int(driver.limit_s * 900)
+                connection.exec_driver_sql(f"SET statement_timeout = {milliseconds}")
+        return connection
+
+    def _end_transaction(self) -> None:
+        try:
+            if self._connection is not None and not self._connection.invalidated:
+                self._connection.exec_driver_sql("ROLLBACK")
+                return
+        except DBAPIError:
+            pass
+        self.drop()
+
+    @contextlib.contextmanager
+    def _lent(self) -> Iterator[Connection | None]:
+        if not self.is_open or not self._mutex.acquire(timeout=BORROW_S):
+            yield None
+            return
+        try:
+            yield self._connection
+        finally:
+            self._mutex.release()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a connection, for all that is known."""
+        return self._connection is not None
+
+    def cut(self) -> None:
+        """From another thread: whoever waits for an answer here gets an error now."""
+        if self._mutex.acquire(blocking=False):
+            self._mutex.release()
+            return
+        connection = self._connection
+        with contextlib.suppress(Exception):
+            driver = connection.connection.driver_connection if connection is not None else None
+            if isinstance(driver, BoundedConnection):
+                driver.cut()
 
     def drop(self) -> None:
         """Close the connection; a broken one too."""
@@ -42,3 +148,16 @@ class Line:
             with contextlib.suppress(DBAPIError):
                 connection.invalidate()
             connection.close()
+
+
+def lines(engine: Engine, *, lease_s: float) -> tuple[Line, Line, Line]:
+    """The three of a worker: the pump's, the lease keeper's and housekeeping's."""
+    hot = Line(engine)
+    # Two renewals may fail before a lease runs out, so none may take longer than their distance.
+    beat = Line(engine, lambda seconds: min(seconds, max(lease_s / 3, 1.0)))
+    # Batches of retention and days of the ledger may take their time.
+    side = Line(engine, lambda seconds: seconds * 4)
+    hot.share_with(beat, side)
+    beat.share_with(hot, side)
+    side.share_with(beat, hot)
+    return hot, beat, side

@@ -7,6 +7,7 @@ process finish in 50 ms, nothing until 20 runs are measured, nothing while one o
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 
 from queueapp.worker.attempts import Attempts
@@ -19,24 +20,28 @@ PATIENCE_S = 0.25
 
 
 class Prefetch:
-    """The allowance of one worker, from what it has measured."""
+    """The allowance of one worker: handler threads measure, the pump asks."""
 
     def __init__(self, terms: Terms) -> None:
         self._most = terms.prefetch
         self._threads = terms.concurrency
         self._runs: deque[tuple[str, float, bool]] = deque(maxlen=MEASURED_RUNS)
+        self._lock = threading.Lock()
 
     def measured(self, kind: str, ran_s: float, *, well: bool) -> None:
         """Take a finished run into account."""
-        self._runs.append((kind, ran_s, well))
+        with self._lock:
+            self._runs.append((kind, ran_s, well))
 
     def allowance(self) -> int:
         """How many claims beyond the threads are right now."""
-        if self._most == 0 or len(self._runs) < MEASURED_RUNS:
+        if self._most == 0:
             return 0
-        if not all(well for _, _, well in self._runs):
+        with self._lock:
+            runs = list(self._runs)
+        if len(runs) < MEASURED_RUNS or not all(well for _, _, well in runs):
             return 0
-        slowest = max(ran_s for _, ran_s, _ in self._runs)
+        slowest = max(ran_s for _, ran_s, _ in runs)
         return min(self._most, int(self._threads * WINDOW_S / max(slowest, 1e-6)))
 
     def in_use(self, attempts: Attempts) -> bool:

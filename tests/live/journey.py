@@ -46,12 +46,13 @@ class Web:
         # The sockets listen before the application is loaded, and the first request waits for it.
         until(lambda: self.ask("GET", "/healthz").status == 200, "the web process answers")
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Send one request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         with contextlib.closing(connection):
             text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json", **headers}
+            connection.request(method, path, text, headers)
             answer = connection.getresponse()
             said = answer.read().decode()
             is_json = "json" in answer.headers.get("Content-Type", "")

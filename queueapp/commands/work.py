@@ -18,7 +18,7 @@ from queueapp.connections import listen_connection, worker_engine
 from queueapp.errors import SettingError
 from queueapp.extensions import db
 from queueapp.handlers import find
-from queueapp.jobs import readiness
+from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
 from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker, clean_sessions
 
@@ -134,9 +134,13 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def _check_schema(app: Flask) -> None:
     head = ScriptDirectory(app.extensions["migrate"].directory).get_current_head()
+    settings: Settings = app.extensions["queue_settings"]
     with db.engine.connect() as connection:
-        for warning in readiness.check(connection, head).warnings:
-            log.warning("%s", warning)
+        warnings = readiness.check(connection, head).warnings
+        if settings.pooler:
+            warnings += pooled.check(connection)
+    for warning in warnings:
+        log.warning("%s", warning)
 
 
 def _work(app: Flask, settings: Settings, terms: Terms) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from queueapp import create_app
+from queueapp.extensions import db
 from tests.live.checks import stand
 from tests.live.cluster import Cluster
 from tests.live.journey import Answer, Journey, Web
 from tests.live.processes import until
-from tests.live.standby import both, follow, lose, promote
+from tests.live.standby import both, follow, lose, promote, rejoin
 
 LOAD = {"kind": "journey.tick", "payload": {"ms": 20}}
 
@@ -173,3 +176,72 @@ def test_nothing_fails_while_the_database_takes_no_writes_and_all_goes_on_afterw
 def say_and_reload(server: Cluster, statement: str) -> None:
     server.say(statement)
     server.say("SELECT pg_reload_conf()")
+
+
+@pytest.mark.slow
+def test_everything_moves_from_server_to_server_whatever_becomes_of_the_old_one(
+    pair_journey: Journey, cluster: Cluster, standby: Cluster
+) -> None:
+    journey = pair_journey
+    web = journey.web()
+    workers = journey.workers(2, "--concurrency", "4", "--lease", "120")
+    through = [journey.enqueue_one(kind) for kind in ("journey.gate", "journey.parent")]
+    journey.wait_for_more_starts(2)
+    with producing(web) as producers:
+        go_on(journey, producers)
+
+        # The old server lives on, with every connection to it.
+        say_and_reload(cluster, READ_ONLY.format("on"))
+        until(lambda: refused(producers), "a job is refused")
+        promote(standby)
+        assert cluster.answers()
+        go_on(journey, producers)
+
+        # It comes back behind its address, which stands first, and follows; the new one restarts.
+        rejoin(cluster, standby)
+        go_on(journey, producers)
+        standby.restart(signal.SIGQUIT)
+        go_on(journey, producers)
+
+        lose(standby)
+        promote(cluster)
+        go_on(journey, producers)
+    for job in through:
+        journey.open(job)
+    all_end_well(journey, [*through, *accepted(producers)])
+
+    assert {answer.status for answer in refused(producers)} == {503}
+    assert all(worker.is_running for worker in workers)
+    assert {journey.job(job).attempts for job in through} == {1}
+    stand(journey, accepted=accepted(producers))
+
+
+def go_on(journey: Journey, producers: list[Producer]) -> None:
+    """Wait until both sides work again: jobs are taken, and run."""
+    taken, begun = len(accepted(producers)), len(journey.ledger.starts())
+    until(lambda: len(accepted(producers)) > taken + 30, "30 jobs more are acknowledged")
+    journey.wait_for_more_starts(begun + 30)
+
+
+def test_console_and_api_read_from_a_standby_and_refuse_to_act_there(
+    pair_journey: Journey, standby: Cluster
+) -> None:
+    job = pair_journey.enqueue_one("demo.echo", {})
+    app = create_app({"DATABASE_URL": standby.url, "TESTING": True})
+    client = app.test_client()
+    until(lambda: client.get(f"/api/jobs/{job}").status_code == 200, "the standby has the job")
+
+    pages = ["/", "/jobs", "/jobs?status=queued", f"/jobs/{job}", "/events", f"/jobs/{job}/cancel"]
+    reads = ["/healthz", "/api/jobs", f"/api/jobs/{job}/events", "/api/stats"]
+    read = {path: client.get(path).status_code for path in pages + reads}
+    acted = client.post(f"/jobs/{job}/cancel", headers={"Sec-Fetch-Site": "same-origin"})
+    created = client.post("/api/jobs", json={"kind": "demo.echo"})
+    with app.app_context():
+        db.engine.dispose()
+
+    assert set(read.values()) == {200}, read
+    assert client.get("/readyz").status_code == 503
+    assert (acted.status_code, created.status_code) == (503, 503)
+    assert "read-only at the moment" in acted.text, acted.text[-2500:]
+    assert int(created.headers["Retry-After"]) > 0
+    assert pair_journey.job(job).status == "queued"

@@ -63,13 +63,15 @@ class Web:
 class Journey:
     """One test's queue, from the outside."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, **settings: str) -> None:
+        """``url``: how the test itself connects; its processes too, unless ``settings`` differ."""
         self.url = url
         self.gates = folder / "gates"
         self.gates.mkdir()
         self.ledger = ledger.Ledger(folder / "ledger.jsonl")
         places = {ledger.LEDGER: str(self.ledger.path), ledger.GATES: str(self.gates)}
-        self.processes = Processes(folder, {"DATABASE_URL": url, **SETTINGS, **places})
+        environment = {"DATABASE_URL": url, **SETTINGS, **places, **settings}
+        self.processes = Processes(folder, environment)
         # Checked before use: a journey may have restarted the server.
         self.engine = sa.create_engine(database_url(url), pool_pre_ping=True)
 

@@ -19,14 +19,28 @@ _NAME = "standby"
 
 
 def follow(primary: Cluster, home: Path) -> Cluster:
-    """Make a standby of ``primary`` in ``home`` and wait until commits wait for it.
+    """Make a standby of ``primary`` in ``home`` and wait until commits wait for it."""
+    home.mkdir(mode=0o700)
+    _copy(primary, home)
+    standby = Cluster(home)
+    _wait_for_it(primary)
+    return standby
 
-    What was in ``home`` is lost: a server that was killed while it led may have written what nobody
-    else has. It keeps its port.
+
+def rejoin(old: Cluster, primary: Cluster) -> None:
+    """Make a server that led a standby of its successor, at its old address.
+
+    What it had is lost: it may have written what nobody else has.
     """
-    origin = open_cluster(primary.home, durable=True)
-    home.mkdir(mode=0o700, exist_ok=True)
-    copy = open_cluster(home, durable=True)
+    if old.answers():
+        old.end(signal.SIGINT)
+    _copy(primary, old.home)
+    old.start_again()
+    _wait_for_it(primary)
+
+
+def _copy(primary: Cluster, home: Path) -> None:
+    origin, copy = (open_cluster(each, durable=True) for each in (primary.home, home))
     fresh = copy.place / "data.new"
     fresh.mkdir()
     copy.identity.give(fresh, 0o700)
@@ -37,17 +51,15 @@ def follow(primary: Cluster, home: Path) -> Cluster:
         capture_output=True,
     )
     assert made.returncode == 0, made.stderr
-    old_options = copy.data / "postmaster.opts"
-    if old_options.exists():
-        shutil.copy(old_options, fresh)
-        copy.identity.give(fresh / old_options.name, 0o600)
+    options = copy.data / "postmaster.opts"
+    if options.exists():
+        # By these it finds its old port.
+        shutil.copy(options, fresh)
+        copy.identity.give(fresh / options.name, 0o600)
         shutil.rmtree(copy.data)
     fresh.rename(copy.data)
     copy.password_file.write_text(origin.password())
     copy.password_file.chmod(0o600)
-    standby = Cluster(home)
-    _wait_for_it(primary)
-    return standby
 
 
 def _wait_for_it(primary: Cluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,6 +87,7 @@ DOCTORED: list[tuple[Doctor, str]] = [
     (lambda e: e.audit.add(1, ["differs"], 9), "flask audit finds nothing"),
     (lambda e: e.overdue.append(1), "no lease is left to a holder that is gone"),
     (lambda e: e.fell.append("worker-1"), "workers end only when killed or told to"),
+    (lambda e: e.tracebacks.append("worker-1"), "no process met a fault of its own"),
     (lambda e: setattr(e, "connections", (10, 13)), "connections are level"),
 ]
 
@@ -192,13 +195,13 @@ def chaos(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_short_run_holds_and_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    options = ("--jobs", "150", "--workers", "2", "--for", "12s", "--json", str(file))
+    options = ("--jobs", "150", "--workers", "2", "--for", "8s", "--lease", "2s")
 
-    with chaos(tmp_path, *options, "--seed", str(random.randrange(10**6))) as run:
+    seed = str(random.randrange(10**6))
+    with chaos(tmp_path, *options, "--seed", seed, "--json", str(file)) as run:
         said, _ = run.communicate(timeout=220)
 
     assert run.returncode == 0, said
@@ -207,3 +210,38 @@ def test_a_short_run_holds_and_leaves_nothing(tmp_path: Path) -> None:
     assert "150 created, 150 finished" in said
     assert sum(report["faults"].values()) >= 6
     assert list(tmp_path.glob("queueapp-chaos-*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_signal_ends_it_cleanly_and_says_what_was_seen(tmp_path: Path) -> None:
+    with chaos(tmp_path, "--jobs", "2000", "--workers", "2", "--for", "5m") as run:
+        assert run.stdout is not None
+        said = []
+        for line in run.stdout:
+            said.append(line)
+            if "breaking things" in line:
+                break
+        running = processes_of(tmp_path)
+        os.killpg(run.pid, signal.SIGINT)  # as the terminal does
+        said.append(run.stdout.read())
+
+    text = "".join(said)
+    assert run.returncode == 130, text
+    assert "Interrupted" in text
+    assert "worker killed" in text
+    assert "Invariants" not in text
+    assert len(running) >= 4
+    assert [pid for pid in running if Path(f"/proc/{pid}").exists()] == []
+    assert list(tmp_path.glob("queueapp-chaos-*")) == []
+
+
+def processes_of(folder: Path) -> list[int]:
+    """What runs with a word of ``folder`` in its command line or environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            if str(folder / "queueapp-chaos-").encode() in told:
+                found.append(int(process.name))
+    return found

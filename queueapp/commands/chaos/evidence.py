@@ -67,6 +67,7 @@ class Evidence:
     overdue: list[int] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     fell: list[str] = field(default_factory=list)
+    tracebacks: list[str] = field(default_factory=list)
     audit: audit.Report = field(default_factory=audit.Report)
     connections: tuple[int, int] = (0, 0)
     connections_allowed: int = 0

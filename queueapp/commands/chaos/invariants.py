@@ -194,6 +194,12 @@ def processes(evidence: Evidence) -> Finding:
     return Finding("workers end only when killed or told to", figures, evidence.fell)
 
 
+def tracebacks(evidence: Evidence) -> Finding:
+    """A database that is away is said in a line; a traceback is a fault of ours."""
+    figures = f"{len(evidence.tracebacks)} tracebacks"
+    return Finding("no process met a fault of its own", figures, evidence.tracebacks)
+
+
 def connections(evidence: Evidence) -> Finding:
     """As many connections after all that as before."""
     before, after = evidence.connections
@@ -204,7 +210,7 @@ def connections(evidence: Evidence) -> Finding:
 
 INVARIANTS: tuple[Callable[[Evidence], Finding], ...] = (
     promises, answers, ends, successes, single_ends, starts, explanations, overlaps, audited,
-    leases, processes, connections,
+    leases, processes, tracebacks, connections,
 )  # fmt: skip
 
 

@@ -132,6 +132,7 @@ class Run:
             return
         evidence = self._evidence
         evidence.fell += self._stage.retire(_RETIRE_S)
+        evidence.tracebacks = self._stage.tracebacks()
         evidence.promised = producers.promises.ids
         evidence.refused = producers.promises.refused
         seen.gather(self._stage.database_url, self._stage.ledger, evidence)
@@ -142,7 +143,9 @@ class Run:
         waits = invariants.recoveries(evidence.events)
         starts = sum(line.what == "start" for line in evidence.lines)
         slowest = f"{waits[0]:.1f} s, half within {waits[len(waits) // 2]:.1f} s" if waits else "–"
+        away = self._stage.away
         self.report.figures |= {
+            "PostgreSQL was away": f"{sum(away):.1f} s in {len(away)} restarts",
             "starts": f"{starts} for {len(evidence.jobs)} jobs",
             "refused late writes": invariants.refused_writes(evidence.events),
             "recoveries": len(waits),

@@ -46,7 +46,9 @@ SELECT pg_terminate_backend(pid) FROM (
 
 
 class Stage:
-    """The processes of one run. ``slots``: which process a worker's number means now."""
+    """The processes of one run. ``deaths``: when workers were killed, by pid; ``fell``: those that
+    ended by themselves; ``away``: for how many seconds each restart took PostgreSQL away.
+    """
 
     def __init__(self, home: Path, root: Path, workers: int, lease: float) -> None:
         self.ledger = home / "ledger.jsonl"
@@ -54,6 +56,7 @@ class Stage:
         self.done: Counter[Kind] = Counter()
         self.deaths: dict[int, float] = {}
         self.fell: list[str] = []
+        self.away: list[float] = []
         self._home, self._root = home, root
         self._commands = children.procfile(root)
         self._server = local_postgres.start(home / "postgres", durable=True)
@@ -109,6 +112,15 @@ class Stage:
             child.wait(max(deadline - time.monotonic(), 0.01))
         return [_named(child) for child in left if child.status != 0 and _is_ready(child)]
 
+    def tracebacks(self) -> list[str]:
+        """Faults of the product's own that its processes have logged."""
+        return [
+            f"{child.log.stem}, line {number}"
+            for child in self._all
+            for number, line in enumerate(child.said().splitlines(), 1)
+            if line.startswith("Traceback ")
+        ]
+
     def close(self, *, keep: bool) -> None:
         """Kill every process that is left, stop the server, remove its data unless ``keep``."""
         for child in (*self._all, self._web):
@@ -131,8 +143,11 @@ class Stage:
             Kind.IMMEDIATE: lambda _: self._server.restart(signal.SIGQUIT),
             Kind.CRASH: lambda _: self._server.restart(signal.SIGKILL),
         }
+        began = time.monotonic()
         harm[fault.kind](fault)
         self.done[fault.kind] += 1
+        if fault.kind in (Kind.IMMEDIATE, Kind.CRASH):
+            self.away.append(time.monotonic() - began)
 
     def _kill(self, fault: Fault) -> None:
         child = self._slots[fault.worker]

@@ -42,8 +42,11 @@ def check(database: Database, head: str | None) -> Readiness:
     )
     if revisions != [head]:
         found = ", ".join(revisions) or "none"
+        # Revisions are numbered: an upgrade cannot help a release that is behind its database.
+        newer = head is not None and found > head and found != "none"
+        way_out = "deploy the release it belongs to" if newer else "run flask db upgrade"
         raise SchemaMismatch(
-            f"the database has the schema {found}, this release needs {head}: run flask db upgrade",
+            f"the database has the schema {found}, this release needs {head}: {way_out}",
             revision=found,
             needed=head,
         )

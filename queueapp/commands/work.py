@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from flask.cli import with_appcontext
 from queueapp.commands.parameters import Duration
 from queueapp.config import Settings
 from queueapp.connections import listen_connection, worker_engine
-from queueapp.errors import SettingError
+from queueapp.errors import DatabaseUnavailable, SettingError
 from queueapp.extensions import db
 from queueapp.handlers import find
 from queueapp.jobs import pooled, readiness
@@ -25,6 +26,7 @@ from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker, clean_sess
 log = logging.getLogger("queueapp.worker")
 
 LONGEST_LEASE_S = 86_400
+READ_ONLY_WAIT_S = 2.0
 
 
 def init_app(app: Flask) -> None:
@@ -133,14 +135,25 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _check_schema(app: Flask) -> None:
+    """Say what the database lacks; wait while it takes no writes, as in a failover."""
+    while True:
+        try:
+            warnings = _look(app)
+        except DatabaseUnavailable as error:
+            log.warning("waiting: %s", error)
+            time.sleep(READ_ONLY_WAIT_S)
+            continue
+        for warning in warnings:
+            log.warning("%s", warning)
+        return
+
+
+def _look(app: Flask) -> list[str]:
     head = ScriptDirectory(app.extensions["migrate"].directory).get_current_head()
     settings: Settings = app.extensions["queue_settings"]
     with db.engine.connect() as connection:
         warnings = readiness.check(connection, head).warnings
-        if settings.pooler:
-            warnings += pooled.check(connection)
-    for warning in warnings:
-        log.warning("%s", warning)
+        return warnings + pooled.check(connection) if settings.pooler else warnings
 
 
 def _work(app: Flask, settings: Settings, terms: Terms) -> int:

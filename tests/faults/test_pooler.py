@@ -31,7 +31,7 @@ def pooler(cluster: Cluster, tmp_path: Path) -> Iterator[Pooler]:
 @pytest.fixture
 def pooled_journey(cluster: Cluster, pooler: Pooler, tmp_path: Path) -> Iterator[Journey]:
     """A queue whose processes know nothing but the pooler; its schema is made through it too."""
-    settings = {"DATABASE_URL": pooler.url, "QUEUE_POOLER": "1", "QUEUE_KEEP_SUCCEEDED": "1s"}
+    settings = {"DATABASE_URL": pooler.url, "QUEUE_POOLER": "1"}
     journey = Journey(cluster.url, tmp_path, **settings)
     upgrade = journey.processes.start("upgrade", "flask", "--app", "wsgi", "db", "upgrade")
     assert upgrade.wait() == 0, upgrade.said()
@@ -68,7 +68,8 @@ def run_everything(journey: Journey, pooler: Pooler, count: int, workers: int) -
     assert journey.one(failed) == 0
     stand(journey, accepted=jobs)
 
-    purge = journey.processes.start("purge", "flask", "--app", "wsgi", "purge")
+    words = ("flask", "--app", "wsgi", "purge", "--succeeded", "0")
+    purge = journey.processes.start("purge", *words)
     assert purge.wait() == 0, purge.said()
     until(lambda: not journey.one("SELECT count(*) FROM jobs WHERE id = %(id)s", id=jobs[1]), "it")
     assert journey.one(LEFT_LOCKED) == 0

@@ -13,16 +13,36 @@ from typing import Any
 import click
 import psycopg
 from flask import Flask
+from flask.cli import ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 
+from queueapp.bounds import Role
 from queueapp.commands import audit, chaos, demo, jobs, purge, work
+from queueapp.connections import take_role
 from queueapp.error_handlers import deliberate
-from queueapp.errors import QueueError
+from queueapp.errors import DatabaseUnavailable, QueueError, SchemaMismatch, SettingError
 from queueapp.local_postgres import LocalPostgresUnavailable
+from queueapp.worker.supervision.statuses import UNAVAILABLE, UNUSABLE
 
 _REPORTED = (QueueError, SQLAlchemyError, psycopg.Error, LocalPostgresUnavailable)
 # The groups are made once, applications may be made often.
 _reporting_already: set[Callable[..., Any]] = set()
+
+
+class _Unusable(click.ClickException):
+    exit_code = UNUSABLE
+
+
+class _Unavailable(click.ClickException):
+    exit_code = UNAVAILABLE
+
+
+# Whoever starts commands again may want to know whether that can help.
+_REFUSALS = {
+    SettingError.code: _Unusable,
+    SchemaMismatch.code: _Unusable,
+    DatabaseUnavailable.code: _Unavailable,
+}
 
 
 def init_app(app: Flask) -> None:
@@ -45,14 +65,23 @@ def _reporting(callback: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(callback)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
+            _be_patient()
             return callback(*args, **kwargs)
         except _REPORTED as error:
             known = deliberate(error)
             if known is None:
                 raise
-            raise click.ClickException(one_line(known) + _cause(error)) from None
+            refusal = _REFUSALS.get(known.code, click.ClickException)
+            raise refusal(one_line(known) + _cause(error)) from None
 
     return run
+
+
+def _be_patient() -> None:
+    """What a person asks of the command line may take longer than a page may."""
+    script = click.get_current_context().find_object(ScriptInfo)
+    if script is not None:
+        take_role(script.load_app(), Role.COMMAND)
 
 
 def one_line(error: QueueError) -> str:

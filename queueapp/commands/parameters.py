@@ -33,6 +33,19 @@ class Duration(click.ParamType[float]):
             self.fail(f"{value!r}: {error}", param, ctx)
 
 
+class Size(click.ParamType[int]):
+    """Bytes, from ``512MB`` or ``2GB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it."""
+        try:
+            return config.size(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
 class Instant(click.ParamType[datetime]):
     """A moment with its offset from UTC."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from datetime import timedelta
@@ -13,15 +14,19 @@ from alembic.script import ScriptDirectory
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
-from queueapp.commands.parameters import Duration
+from queueapp.bounds import Role
+from queueapp.commands import supervise
+from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
-from queueapp.connections import listen_connection, worker_engine
+from queueapp.connections import listen_connection, take_role, worker_engine, worker_needs
 from queueapp.errors import DatabaseUnavailable, SettingError
 from queueapp.extensions import db
 from queueapp.handlers import find
 from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
 from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker, clean_sessions
+from queueapp.worker.patience import wait_for_database
+from queueapp.worker.supervision import Lifeline
 
 log = logging.getLogger("queueapp.worker")
 
@@ -36,10 +41,16 @@ def init_app(app: Flask) -> None:
 
 @click.command("work")
 @click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Worker processes; with more than one they are supervised. [QUEUE_PROCESSES]",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(0, 500),
     metavar="N",
-    help="Handler threads; 0: sweeper and housekeeping only. [QUEUE_CONCURRENCY]",
+    help="Handler threads of a process; 0: sweeper and housekeeping only. [QUEUE_CONCURRENCY]",
 )
 @click.option("--kinds", metavar="A,B", help="Take only these kinds. Default: every kind.")
 @click.option(
@@ -60,28 +71,50 @@ def init_app(app: Flask) -> None:
     metavar="N",
     help="Claims held beyond the threads while jobs are tiny; 0: none. [QUEUE_PREFETCH]",
 )
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(0, 1_000_000_000),
+    metavar="N",
+    help="Replace a process after about so many jobs; 0: never. [QUEUE_MAX_JOBS]",
+)
+@click.option(
+    "--max-rss",
+    type=Size(),
+    metavar="SIZE",
+    help="Replace a process that uses more memory: 512MB, 2GB; 0: never. [QUEUE_MAX_RSS]",
+)
 @click.option("--drain", is_flag=True, help="Run until nothing is due, then exit 0.")
 @with_appcontext
-def work(**options: Any) -> None:
+def work(processes: int | None, **options: Any) -> None:
     """Claim due jobs and run them, until stopped.
 
-    One process with a pool of threads. Stop it with SIGTERM or Ctrl-C: it claims nothing more,
-    gives running handlers the grace and hands back the rest; a second signal hurries. Start as many
-    as you like, on as many machines as you like.
+    One process with a pool of threads, or several of them under a supervisor, which restarts what
+    dies and replaces what has done --max-jobs or uses --max-rss. Stop it with SIGTERM or Ctrl-C: it
+    claims nothing more, gives running handlers the grace and hands back the rest; a Ctrl-C after
+    that hurries. Start as many as you like, on as many machines as you like.
 
     \b
     Examples:
       flask work
       flask work --concurrency 20 --kinds mail.send,report.build
+      flask work --processes 4 --max-jobs 10000
       flask work --drain            # run what is due, then exit (cron, tests)
       JOB_WORKER_LOG_LEVEL=DEBUG flask work
     """
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     settings: Settings = app.extensions["queue_settings"]
-    _log_to_stderr(settings)
+    lifeline = Lifeline.inherited(os.environ)
+    _log_to_stderr(settings, tell_processes=lifeline is not None)
     terms = terms_of(settings, **options)
+    take_role(app, Role.HANDLER)
+    wait_for_database(db.engine)
     _check_schema(app)
-    status = _work(app, settings, terms)
+    wanted = settings.processes if processes is None else processes
+    if lifeline is None and (wanted > 1 or terms.max_jobs or terms.max_rss):
+        db.engine.dispose()
+        status = supervise.run(app, settings, terms, processes=wanted, options=options)
+    else:
+        status = _work(app, settings, terms, lifeline)
     sys.stderr.flush()
     if status:
         raise SystemExit(status)
@@ -94,6 +127,8 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
     kinds = _kinds(only) if only is not None else None
     defaults = {
         "concurrency": settings.concurrency,
+        "max_jobs": settings.max_jobs,
+        "max_rss": settings.max_rss,
         "prefetch": settings.prefetch,
         "lease": settings.lease,
         "grace": settings.grace,
@@ -156,14 +191,21 @@ def _look(app: Flask) -> list[str]:
         return warnings + pooled.check(connection) if settings.pooler else warnings
 
 
-def _work(app: Flask, settings: Settings, terms: Terms) -> int:
+def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | None) -> int:
     engine = worker_engine(app, settings, connections=CONNECTIONS)
-    worker = Worker(app, terms, engine, keep_of(settings))
+    worker = Worker(app, terms, engine, keep_of(settings), lifeline)
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
         clean_sessions(db.engine)
     else:
         log.info("behind a pooler: no LISTEN, jobs start within %gs", terms.poll)
+    needs = worker_needs(terms.concurrency, listens=terms.listen)
+    log.info(
+        "database connections: %d, and one for each handler with a session (%d at most)",
+        needs.always, needs.most,
+    )  # fmt: skip
+    # The check of the schema has left one: the worker's own come first.
+    db.engine.dispose()
     try:
         return worker.run()
     finally:
@@ -181,9 +223,10 @@ def keep_of(settings: Settings) -> Keep:
     )
 
 
-def _log_to_stderr(settings: Settings) -> None:
+def _log_to_stderr(settings: Settings, *, tell_processes: bool) -> None:
+    process = " [%(process)d]" if tell_processes else ""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    handler.setFormatter(logging.Formatter(f"%(asctime)s{process} %(levelname)-7s %(message)s"))
     root = logging.getLogger("queueapp")
     root.handlers[:] = [handler]
     root.propagate = False

@@ -12,6 +12,8 @@ from queueapp.jobs.status import Reason
 JITTER = 0.2
 # A claim that was lost before its handler began costs no attempt, but not for ever.
 LOST_UNSTARTED_LIMIT = 3
+# As often as this a job may take its process down with it, whatever its max_attempts says.
+MOST_KILLS = 3
 UNKNOWN_KIND_BASE_S = 5.0
 UNKNOWN_KIND_CAP_S = 300.0
 # As far ahead as a job may be due at all. A wait beyond what an interval holds would have the
@@ -96,9 +98,22 @@ def unknown_kind(handbacks: int) -> Decision:
 
 
 def after_lost_lease(
-    attempt: int, max_attempts: int, handbacks: int, backoff: Backoff, *, started: bool
+    attempt: int,
+    max_attempts: int,
+    handbacks: int,
+    backoff: Backoff,
+    *,
+    started: bool,
+    kills: int = 0,
 ) -> Decision:
-    """Decide about a lease that ran out while its holder said nothing."""
+    """Decide about a lease whose holder said nothing more.
+
+    ``kills``: the holder's process died by itself with nothing else in it, for the ``kills``-th
+    time that this job was there; 0 when the job cannot be blamed.
+    """
     if not started and handbacks < min(LOST_UNSTARTED_LIMIT, backoff.max_handbacks):
         return Decision("release", reason=Reason.LEASE_LOST_BEFORE_START)
-    return after_failure(attempt, max_attempts, backoff, reason=Reason.LEASE_LOST)
+    if kills >= MOST_KILLS:
+        return Decision("fail", reason=Reason.KILLED_ITS_WORKER)
+    reason = Reason.KILLED_ITS_WORKER if kills else Reason.LEASE_LOST
+    return after_failure(attempt, max_attempts, backoff, reason=reason)

@@ -97,6 +97,7 @@ class Reason(StrEnum):
     PREFETCH_UNUSED = "prefetch_unused"
     LEASE_LOST = "lease_lost"
     LEASE_LOST_BEFORE_START = "lease_lost_before_start"
+    KILLED_ITS_WORKER = "killed_its_worker"
     TIMED_OUT = "timed_out"
     FINISHED_BEFORE_CANCEL = "finished_before_cancel"
     RELEASED_ON_LAST_ATTEMPT = "released_on_last_attempt"
@@ -140,7 +141,7 @@ MOVES: tuple[Move, ...] = (
     *_moves(Verb.DEFER, _RUNNING, Status.QUEUED, Event.DEFERRED, "worker"),
     *_moves(Verb.DEFER, _RUNNING, Status.FAILED, Event.FAILED, "worker"),
     *_moves(Verb.DEFER, _RUNNING, Status.CANCELLED, Event.CANCELLED, "worker"),
-    *_moves(Verb.EXPIRE, _RUNNING, Status.RUNNING, Event.LEASE_EXPIRED, "sweeper"),
+    *_moves(Verb.EXPIRE, _RUNNING, Status.RUNNING, Event.LEASE_EXPIRED, "sweeper, supervisor"),
     *_moves(Verb.CANCEL, WAITING, Status.CANCELLED, Event.CANCELLED, "person, producer"),
     *_moves(Verb.CANCEL, _RUNNING, Status.RUNNING, Event.CANCEL_REQUESTED, "person, producer"),
     *_moves(Verb.CANCEL, _RUNNING, Status.CANCELLED, Event.CANCELLED, "worker"),

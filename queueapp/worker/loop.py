@@ -1,10 +1,11 @@
-"""A thread that ticks: backs off when the database fails, and never dies without saying so."""
+"""A thread that ticks: backs off when the database fails, and never ends or hangs unseen."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 
 import psycopg
@@ -16,6 +17,8 @@ FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 15.0
 # Errors that are not the database's are faults of ours: a loop that only fails is no loop.
 MOST_FAULTS = 10
+# Every wait for the database is bounded, so a tick that takes this long will take for ever.
+HANGS_AFTER_S = 300.0
 
 
 class Loop(threading.Thread):
@@ -31,6 +34,13 @@ class Loop(threading.Thread):
         self._stopping = False
         self._failures = 0
         self._faults = 0
+        self._since: float | None = None
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the present tick has taken longer than any tick may."""
+        since = self._since
+        return since is not None and time.monotonic() - since > HANGS_AFTER_S
 
     def wake(self) -> None:
         """Tick now."""
@@ -44,7 +54,9 @@ class Loop(threading.Thread):
     def run(self) -> None:
         """Tick until stopped."""
         while not self._stopping:
+            self._since = time.monotonic()
             wait = self._once()
+            self._since = None
             if self._faults >= MOST_FAULTS:
                 log.critical("%s gave up after %d faults in a row", self.name, self._faults)
                 self._gave_up(self.name)
@@ -58,8 +70,9 @@ class Loop(threading.Thread):
             wait = self._tick()
         except (SQLAlchemyError, psycopg.Error) as error:
             return self._back_off(error)
-        # A loop that dies silently is worse than one that is wrong aloud.
-        except Exception:
+        # A loop that dies silently is worse than one that is wrong aloud: a SystemExit from some
+        # library is no reason to end here.
+        except BaseException:
             self._faults += 1
             log.exception("%s failed (%d in a row)", self.name, self._faults)
             return FIRST_WAIT_S * self._faults

@@ -2,7 +2,8 @@
 
 SIGTERM or SIGINT: no more claims, what has not begun is handed back, running handlers get ``grace``
 seconds while their leases are renewed; then they are asked to stop and what remains is handed back
-unused. A second signal hurries. A loop that dies ends the process non-zero.
+unused. A SIGTERM that comes again says nothing new, for platforms repeat it; a SIGINT that comes
+again is a person in a hurry. A loop that dies or hangs ends the process non-zero.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from collections.abc import Callable
 from flask import Flask
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
 from queueapp.extensions import db
 from queueapp.handlers import JobContext, kinds
@@ -30,11 +30,15 @@ from queueapp.worker.executor import execute
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.inbox import Inbox
 from queueapp.worker.lease_keeper import LeaseKeeper
-from queueapp.worker.line import Line
+from queueapp.worker.line import lines
 from queueapp.worker.loop import Loop
 from queueapp.worker.lost_slots import LostSlots
 from queueapp.worker.outcomes import handed_back
+from queueapp.worker.patience import open_session
 from queueapp.worker.pump import Pump
+from queueapp.worker.recycle import Recycling
+from queueapp.worker.supervision.lifeline import Lifeline, Word
+from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
 from queueapp.worker.sweeper import Sweeper
 from queueapp.worker.terms import Terms
 from queueapp.worker.upkeep import Keep, Upkeep
@@ -42,8 +46,8 @@ from queueapp.worker.wakeup import Wakeup
 
 log = logging.getLogger("queueapp.worker")
 
-# pump, lease keeper, housekeeping, and one for the sweeper's and upkeep's transactions
-CONNECTIONS = 4
+# pump, lease keeper, housekeeping
+CONNECTIONS = 3
 # After being asked to stop a handler has this long to raise before its job is handed back.
 LAST_WORDS_S = 1.0
 FLUSH_S = 5.0
@@ -52,12 +56,21 @@ FLUSH_S = 5.0
 class Worker:
     """Everything one process runs. Build it, ``run`` it, read its exit status."""
 
-    def __init__(self, app: Flask, terms: Terms, engine: Engine, keep: Keep) -> None:
+    def __init__(
+        self,
+        app: Flask,
+        terms: Terms,
+        engine: Engine,
+        keep: Keep,
+        lifeline: Lifeline | None = None,
+    ) -> None:
         self.app = app
         self.terms = terms
         self.attempts = Attempts()
+        self.recycling = Recycling(terms, self.attempts.lost)
         self.inbox = Inbox()
-        hot, beat, side = self._lines = (Line(engine), Line(engine), Line(engine))
+        hot, beat, side = self._lines = lines(engine, lease_s=terms.lease)
+        self._beat = beat
         self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
         self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox.put)
         self.upkeep = Upkeep(terms, side, keep, self._kinds, LostSlots(terms, self.attempts))
@@ -65,9 +78,11 @@ class Worker:
             terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
         )
         self._todo: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
+        self._lifeline = lifeline
         self._bell = Bell()
-        self._signals = 0
+        self._stopping = self._hurried = False
         self._dead: str | None = None
+        self._replace: str | None = None
         self._loops = self._make_loops()
 
     def _make_loops(self) -> list[Loop]:
@@ -94,7 +109,7 @@ class Worker:
             kind=claim.kind,
             attempt=claim.attempt,
             max_attempts=claim.max_attempts,
-            open_session=lambda: Session(db.engine),
+            open_session=lambda: open_session(db.engine, context.raise_if_cancelled),
         )
         return Attempt(claim, context, time.monotonic(), start_known=claim.started)
 
@@ -115,35 +130,54 @@ class Worker:
             self.inbox.written(outcome)
         else:
             self.inbox.put(outcome)
-        if self._signals:
+        if self.recycling.finished() or not self.pump.claiming:
             self._bell.ring()
 
     def _kinds(self) -> tuple[str, ...]:
         return self.terms.only or tuple(handler.kind for handler in kinds())
 
-    def _gave_up(self, name: str) -> None:
-        self._dead = name
+    def _gave_up(self, name: str, how: str = "died") -> None:
+        self._dead = f"{name} {how}"
         self._bell.ring()
 
     # The life of the process
 
-    def stop(self) -> None:
-        """Ask for an end, as a signal does. Twice hurries."""
-        self._signals += 1
+    def stop(self, *, hurry: bool = False) -> None:
+        """Ask for an end, as a signal does."""
+        self._hurried = self._hurried or hurry
+        self._stopping = True
         self._bell.ring()
 
     def run(self) -> int:
-        """Work until told to stop, drained, or a loop has died; the exit status."""
+        """Work until told to stop, drained, replaced, or a loop has died; the exit status."""
+        if self._lifeline:
+            self._lifeline.listen(self.stop)
         with self._bell.hearing(signal.SIGTERM, signal.SIGINT):
             self._start()
             while not self._finished():
                 self._pause(1.0)
+                self._look_at_loops()
             self._shut_down()
-        log.info("worker %s stopped%s", self.terms.name, f": {self._dead} died" * bool(self._dead))
-        return 1 if self._dead else 0
+        return self._end()
+
+    def _end(self) -> int:
+        name = self.terms.name
+        if self._dead:
+            log.critical("worker %s stopped: %s", name, self._dead)
+            return DIED
+        if self._replace and not self._stopping:
+            log.warning("worker %s stopped, to be replaced: %s", name, self._replace)
+            return REPLACE
+        log.info("worker %s stopped", name)
+        return STOPPED
+
+    def _say(self, word: Word, about: str = "") -> None:
+        if self._lifeline:
+            self._lifeline.say(word, about)
 
     def _start(self) -> None:
         terms = self.terms
+        self._say(Word.READY, terms.name)
         log.info(
             "worker %s: %d threads, lease %gs, grace %gs, kinds %s",
             terms.name, terms.concurrency, terms.lease, terms.grace,
@@ -153,19 +187,36 @@ class Worker:
             threading.Thread(
                 target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True
             ).start()
+        # Leases come first when the server has few connections left.
+        self._beat.open()
         for loop in self._loops:
             loop.start()
 
     def _pause(self, seconds: float) -> None:
         for number in self._bell.wait(seconds):
-            self._signals += 1
-            log.info("%s received%s", signal.Signals(number).name, _HURRY[self._signals > 1])
+            # Under a supervisor one Ctrl-C may come twice: from the terminal and from there, which
+            # is why only the supervisor hurries.
+            again = self._stopping and number == signal.SIGINT and not self._lifeline
+            log.info("%s received%s", signal.Signals(number).name, _HURRY[again])
+            self._stopping = True
+            self._hurried = self._hurried or again
+
+    def _look_at_loops(self) -> None:
+        for loop in self._loops:
+            if loop.hangs:
+                self._gave_up(loop.name, "hangs")
 
     def _finished(self) -> bool:
         drained = self.terms.drain and self.pump.drained
-        return bool(self._signals or self._dead or drained)
+        if self._stopping or self._dead or drained:
+            return True
+        self._replace = self.recycling.reason()
+        return self._replace is not None
 
     def _shut_down(self) -> None:
+        self._say(Word.REPLACE if self._replace else Word.LEAVING)
+        if self._replace:
+            log.info("worker %s takes nothing more: %s", self.terms.name, self._replace)
         began = time.monotonic()
         self.pump.claiming = False
         for loop in self._loops:
@@ -173,7 +224,7 @@ class Worker:
         # A claim may be under way: it has to arrive before anybody can say that nothing runs.
         self._wait_for_pump(lambda: self.pump.closed)
         self._wait_idle(self.terms.grace - (time.monotonic() - began))
-        if len(self.attempts):
+        if self.attempts.leases():
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
         for token in self.attempts.unreturned():
@@ -186,8 +237,12 @@ class Worker:
         for loop in self._loops:
             loop.stop()
         self.inbox.wake()
+        deadline = time.monotonic() + LAST_WORDS_S
         for loop in self._loops:
-            loop.join(LAST_WORDS_S)
+            loop.join(max(deadline - time.monotonic(), 0.0))
+        # Who still waits for the database now waits in vain, and must not keep us from leaving.
+        for line in self._lines:
+            line.cut()
         self._sign_off()
         self.close()
 
@@ -198,8 +253,8 @@ class Worker:
 
     def _wait_idle(self, seconds: float, *, hurry: bool = True) -> None:
         deadline = time.monotonic() + seconds
-        while len(self.attempts) and not self._dead:
-            if hurry and self._signals > 1:
+        while self.attempts.leases() and not self._dead:
+            if hurry and self._hurried:
                 return
             left = deadline - time.monotonic()
             if left <= 0:
@@ -219,8 +274,13 @@ class Worker:
             self._pause(0.02)
 
     def _sign_off(self) -> None:
+        housekeeping = self._loops[0]
+        housekeeping.join(LAST_WORDS_S / 2)
+        if housekeeping.is_alive():
+            log.warning("could not sign off: the database does not answer")
+            return
         try:
-            self.upkeep.sign_off(f"{self._dead} died" if self._dead else "stopped")
+            self.upkeep.sign_off(self._dead or self._replace or "stopped")
         except SQLAlchemyError as error:
             log.warning("could not sign off: %s", type(error).__name__)
 

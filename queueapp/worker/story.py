@@ -9,7 +9,7 @@ import logging
 from datetime import datetime
 
 from queueapp.jobs.claim import Claim
-from queueapp.jobs.transitions import Expired, Outcome, Progress, Renewal
+from queueapp.jobs.transitions import Death, Expired, Outcome, Progress, Renewal
 from queueapp.worker.attempts import Attempt
 
 log = logging.getLogger("queueapp.worker")
@@ -93,6 +93,14 @@ def expired(lease: Expired) -> None:
     log.warning(
         "job %d %s attempt %d %s: now %s", lease.id, lease.kind, lease.attempt, why, lease.status
     )
+
+
+def bereaved(lease: Expired, death: Death) -> None:
+    """The supervisor took a lease back from a process that died."""
+    log.warning(
+        "job %d %s attempt %d was held by %s, which died (%s): now %s",
+        lease.id, lease.kind, lease.attempt, death.holder, death.how, lease.status,
+    )  # fmt: skip
 
 
 def slot_lost(attempt: Attempt, lost: int, slots: int) -> None:

@@ -17,10 +17,15 @@ def _name() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Seconds where a name does not say otherwise. ``only`` None: every kind but ``skip``."""
+    """Seconds and bytes where a name does not say. ``only`` None: every kind but ``skip``.
+
+    0 is no limit for ``max_jobs`` and ``max_rss``.
+    """
 
     name: str = field(default_factory=_name)
     concurrency: int = 10
+    max_jobs: int = 0
+    max_rss: int = 0
     prefetch: int = 0
     lease: float = 60.0
     grace: float = 25.0

@@ -18,15 +18,18 @@ WHERE datname = current_database() AND wait_event = 'PgSleep'
 
 def test_signals_in_the_middle_of_a_job_hand_it_back_unused(journey: Journey) -> None:
     job = journey.enqueue_one("journey.gate")
-    # The third worker would wait for a minute, but a second signal hurries it.
-    rounds = [("0", [signal.SIGTERM]), ("1", [signal.SIGINT]), ("60", [signal.SIGTERM] * 2)]
+    # The third worker would wait for a minute. A platform may repeat itself: that says nothing new.
+    # A Ctrl-C after it is a person in a hurry.
+    hurried = [signal.SIGTERM, signal.SIGTERM, signal.SIGINT]
+    rounds = [("0", [signal.SIGTERM]), ("1", [signal.SIGINT]), ("60", hurried)]
     for count, (grace, signals) in enumerate(rounds, start=1):
         worker = journey.work("--grace", grace)
         journey.wait_for_more_starts(count)
 
-        for number in signals:
+        for heard, number in enumerate(signals, start=1):
             worker.send(number)
-            worker.wait_until_it_says(f"{signal.Signals(number).name} received")
+            worker.wait_until_it_says(rf"(?s)( received.*){{{heard}}}")
+        assert ("again: hurrying" in worker.said()) == (signals == hurried)
         status = worker.wait(within=12)
 
         row = journey.job(job)
@@ -83,7 +86,7 @@ def test_idle_worker_leaves_at_once(journey: Journey) -> None:
     status = worker.stop()
 
     assert status == 0
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10, "it waited for the grace"
     assert "stopped" in worker.said().splitlines()[-1]
 
 

@@ -68,6 +68,10 @@ class Process:
         """Send a signal to this process alone, as a platform does."""
         self._popen.send_signal(number)
 
+    def send_to_all(self, number: int) -> None:
+        """Send a signal to everything that this process has started as well."""
+        os.killpg(self._popen.pid, number)
+
     def wait(self, within: float = PATIENCE_S) -> int:
         """Wait for the end; its exit status."""
         try:

@@ -4,6 +4,7 @@ Each is set-based, guards itself in its WHERE clause, locks its rows in id order
 somebody else has locked, and writes its ledger lines in the same statement. None commits.
 """
 
+from queueapp.jobs.transitions.bereavement import Death, take_back
 from queueapp.jobs.transitions.holding import (
     Begun,
     Held,
@@ -41,6 +42,7 @@ __all__ = [
     "Age",
     "Answer",
     "Begun",
+    "Death",
     "Enqueued",
     "Exchange",
     "Expired",
@@ -69,6 +71,7 @@ __all__ = [
     "requeue",
     "reschedule",
     "settle",
+    "take_back",
     "unhold",
     "write_progress",
 ]

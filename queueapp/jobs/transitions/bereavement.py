@@ -1,0 +1,107 @@
+"""Take back at once what a process held that is certainly dead: its parent has seen it end.
+
+The same end as ``expire`` gives a lease that ran out, without the wait for it. A process that died
+by itself was perhaps killed by a job. Certain it is only if nothing else was in the process: then
+the job is blamed, and at the third death in its life that it was there for it ends failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row
+
+from queueapp.jobs.backoff import Backoff, after_lost_lease
+from queueapp.jobs.database import Database, run, wake_on_commit
+from queueapp.jobs.failure import described
+from queueapp.jobs.transitions.settle import Outcome, settle
+from queueapp.jobs.transitions.sweeper import Expired
+
+# ``suspects`` counts rows that somebody has locked as well, and claims that may not have begun: who
+# was not alone is not blamed. A locked row is left to the sweeper.
+_TAKE_BACK = """
+WITH held AS MATERIALIZED (
+  SELECT id, kind, lease_token, locked_by, lease_expires_at, claimed_at, started_at, attempts,
+    max_attempts, handbacks
+  FROM jobs WHERE status = 'running' AND locked_by = %(holder)s
+  ORDER BY claimed_at, id FOR NO KEY UPDATE SKIP LOCKED
+),
+suspects AS MATERIALIZED (
+  SELECT count(*) AS number FROM jobs WHERE status = 'running' AND locked_by = %(holder)s
+),
+logged AS (
+  INSERT INTO job_events
+    (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
+  SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
+    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at,
+      'died', %(died)s::text, 'crashed', %(crashed)s::bool, 'suspects', s.number)
+  FROM held, suspects s ORDER BY id
+)
+SELECT h.*, CASE WHEN %(crashed)s::bool AND s.number = 1 THEN 1 + (
+    SELECT count(*) FROM job_events e
+    WHERE e.job_id = h.id AND e.event = 'lease_expired' AND (e.data->>'crashed')::bool
+      AND e.id > coalesce((SELECT max(r.id) FROM job_events r
+                           WHERE r.job_id = h.id AND r.event = 'requeued'), 0)
+  ) ELSE 0 END AS kills
+FROM held h, suspects s ORDER BY h.claimed_at, h.id
+"""
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a worker process ended. ``crashed``: by itself, nobody had asked or killed it."""
+
+    holder: str
+    how: str
+    crashed: bool
+
+
+def take_back(database: Database, death: Death, *, actor: str, backoff: Backoff) -> list[Expired]:
+    """End every lease that the dead process held. Does not commit: call it in a transaction."""
+    rows = run(
+        database,
+        _TAKE_BACK,
+        holder=death.holder,
+        me=actor,
+        died=death.how,
+        crashed=death.crashed,
+    )
+    if not rows:
+        return []
+    statuses = settle(database, [_outcome(row, death, backoff) for row in rows], actor=actor)
+    if "queued" in statuses.values():
+        wake_on_commit(database)
+    return [
+        Expired(row.id, row.kind, row.locked_by, row.attempts, statuses[row.lease_token], False)
+        for row in rows
+    ]
+
+
+def _outcome(row: Row[Any], death: Death, backoff: Backoff) -> Outcome:
+    decision = after_lost_lease(
+        row.attempts,
+        row.max_attempts,
+        row.handbacks,
+        backoff,
+        started=row.started_at is not None,
+        kills=row.kills,
+    )
+    where = "alone in it" if row.kills else "in it"
+    failure = described(
+        "LeaseLost", f"its worker {row.locked_by} died ({death.how}) with this job {where}"
+    )
+    return Outcome(
+        id=row.id,
+        token=row.lease_token,
+        verb=decision.verb,
+        claimed_at=row.claimed_at,
+        delay_s=decision.delay_s,
+        failure=failure,
+        reason=decision.reason,
+        data={
+            "holder": row.locked_by,
+            "error_class": failure.error_class,
+            "error_message": failure.message,
+        },
+    )

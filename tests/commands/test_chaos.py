@@ -18,6 +18,7 @@ from queueapp import create_app
 from queueapp.commands.chaos import faults, invariants, outside
 from queueapp.commands.chaos.evidence import Event, Evidence, Job
 from queueapp.commands.chaos.faults import Kind
+from queueapp.commands.chaos.invariants import Recovery
 from queueapp.commands.chaos.jobs import jobs
 from queueapp.commands.chaos.outside import Line
 from queueapp.handlers import kinds
@@ -137,7 +138,7 @@ def test_an_attempt_that_was_given_back_may_begin_again() -> None:
 
 
 def test_recoveries_are_counted_from_the_end_of_the_lease() -> None:
-    assert invariants.recoveries(good().events) == [2.0]
+    assert invariants.recoveries(good().events) == [Recovery(1.0, 2.0)]
     assert invariants.refused_writes(good().events) == 1
 
 

@@ -219,18 +219,25 @@ def refused_writes(events: Iterable[Event]) -> int:
     return sum(event.name == Name.STALE_WRITE_REJECTED for event in events)
 
 
-def recoveries(events: Iterable[Event]) -> list[float]:
-    """Seconds from the end of each lost lease to the next claim of its job, the slowest first."""
-    waits: list[float] = []
+@dataclass(frozen=True)
+class Recovery:
+    """A lost lease: seconds from its end until a sweeper took it back, and until the next claim."""
+
+    taken_back: float
+    run_again: float | None
+
+
+def recoveries(events: Iterable[Event]) -> list[Recovery]:
+    """Every lost lease. By the database's clock; the next claim waits its turn in the queue."""
+    found: list[Recovery] = []
     for own in _by_job(events).values():
-        ended: float | None = None
-        for event in own:
-            if event.name == Name.LEASE_EXPIRED:
-                ended = event.lease_end
-            elif event.name == Name.CLAIMED and ended is not None:
-                waits.append(event.at - ended)
-                ended = None
-    return sorted(waits, reverse=True)
+        for place, event in enumerate(own):
+            if event.name == Name.LEASE_EXPIRED and event.lease_end is not None:
+                later = own[place + 1 :]
+                again = next((one.at for one in later if one.name == Name.CLAIMED), None)
+                wait = None if again is None else again - event.lease_end
+                found.append(Recovery(event.at - event.lease_end, wait))
+    return found
 
 
 def _by_job(events: Iterable[Event]) -> dict[int, list[Event]]:

@@ -140,22 +140,30 @@ class Run:
         self._figures(evidence)
 
     def _figures(self, evidence: Evidence) -> None:
-        waits = invariants.recoveries(evidence.events)
+        lost = invariants.recoveries(evidence.events)
         starts = sum(line.what == "start" for line in evidence.lines)
-        slowest = f"{waits[0]:.1f} s, half within {waits[len(waits) // 2]:.1f} s" if waits else "–"
         away = self._stage.away
         self.report.figures |= {
             "PostgreSQL was away": f"{sum(away):.1f} s in {len(away)} restarts",
             "starts": f"{starts} for {len(evidence.jobs)} jobs",
             "refused late writes": invariants.refused_writes(evidence.events),
-            "recoveries": len(waits),
-            "slowest recovery": slowest,
+            "recoveries": len(lost),
+            "taken back": _within([one.taken_back for one in lost]),
+            "run again": _within([one.run_again for one in lost if one.run_again is not None]),
         }
 
     def close(self, *, keep: bool) -> None:
         """End every process and remove the data unless ``keep``."""
         self._engine.dispose()
         self._stage.close(keep=keep)
+
+
+def _within(waits: list[float]) -> str:
+    if not waits:
+        return "–"
+    waits = sorted(waits)
+    half = waits[len(waits) // 2]
+    return f"{half:.1f} s after the end of the lease, {waits[-1]:.1f} s at the slowest"
 
 
 def _told(counted: Counter[str]) -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from sqlalchemy.exc import OperationalError
 
+from queueapp.worker import loop as loops
 from queueapp.worker.loop import MOST_FAULTS, Loop
 
 
-def test_a_loop_that_only_fails_says_that_it_gave_up() -> None:
+@pytest.mark.parametrize("error", [MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_loop_that_only_fails_says_that_it_gave_up(error: type[BaseException]) -> None:
     died: list[str] = []
 
     def tick() -> float:
-        raise MemoryError
+        raise error
 
     loop = Loop("odd", tick, died.append)
     loop._wanted.wait = lambda _timeout=None: True  # type: ignore[assignment,method-assign]
@@ -23,14 +26,15 @@ def test_a_loop_that_only_fails_says_that_it_gave_up() -> None:
     assert died == ["odd"]
 
 
-def test_one_fault_does_not_end_a_loop() -> None:
+@pytest.mark.parametrize("error", [MemoryError, SystemExit])
+def test_one_fault_does_not_end_a_loop(error: type[BaseException]) -> None:
     ticks: list[int] = []
     done = threading.Event()
 
     def tick() -> float:
         ticks.append(1)
         if len(ticks) == 1:
-            raise MemoryError
+            raise error
         done.set()
         return 60
 
@@ -54,3 +58,25 @@ def test_an_outage_is_waited_out_with_growing_pauses() -> None:
     assert waits[0] <= 0.2
     assert 7 <= waits[-1] <= 15
     assert gave_up == []
+
+
+def test_a_tick_that_does_not_return_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, over = threading.Event(), threading.Event()
+
+    def tick() -> float:
+        began.set()
+        over.wait(30)
+        return 60
+
+    loop = Loop("odd", tick, lambda _name: None)
+    idle = loop.hangs
+    loop.start()
+    began.wait(10)
+    fresh = loop.hangs
+    monkeypatch.setattr(loops, "HANGS_AFTER_S", 0.0)
+
+    assert (idle, fresh, loop.hangs) == (False, False, True)
+    loop.stop()
+    over.set()
+    loop.join(10)
+    assert not loop.hangs

@@ -41,6 +41,9 @@ SESSION = "-c timezone=UTC -c default_transaction_isolation=read\\ committed"
 # full.
 WORKER_SESSION = f"{SESSION} -c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
 
+# Uses of a statement before it is prepared. What handlers leave is discarded with their session.
+_PREPARE_AFTER = {Role.WEB: 5, Role.WORK: 1, Role.COMMAND: 5, Role.HANDLER: None}
+
 # The server too lets go of who has vanished, and of what that one holds locked.
 SERVER_KEEPALIVE = (
     "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
@@ -138,8 +141,7 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
         arguments["prepare_threshold"] = None
     else:
         arguments["options"] = _options(role, bounds)
-        if role is Role.WORK:
-            arguments["prepare_threshold"] = 1
+        arguments["prepare_threshold"] = _PREPARE_AFTER[role]
     connection = BoundedConnection.connect(**arguments | target)
     connection.limit_s = bounds.limit_s
     connection.has_session = not settings.pooler

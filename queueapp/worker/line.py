@@ -36,15 +36,24 @@ class Line:
         self._connection: Connection | None = None
         self._others: Sequence[Line] = ()
         self._ask_at = 0.0
+        self._give_way: Callable[[], None] = lambda: None
+        # Whether the last try to connect failed, and none has succeeded since.
+        self.is_refused = False
 
-    def share_with(self, *others: Line) -> None:
-        """Name the lines whose connections this one may use while it gets none itself."""
+    def share_with(self, *others: Line, give_way: Callable[[], None]) -> None:
+        """Name the lines whose connections this one may use while it gets none itself.
+
+        ``give_way`` is called then: it lets go of connections of lesser use.
+        """
         self._others = others
+        self._give_way = give_way
 
     def open(self) -> None:
-        """Connect now, so that nobody else takes the last connection. Raises nothing."""
+        """Connect now, so that nobody else takes the last connection. Raises the refusal."""
         with self._mutex:
-            self._opened()
+            refusal = self._opened()[1]
+        if refusal:
+            raise refusal
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Connection]:
@@ -86,8 +95,11 @@ class Line:
         if self._connection is None and self._may_ask():
             try:
                 self._connection = self._open()
+                self.is_refused = False
             except DBAPIError as refusal:
+                self.is_refused = True
                 self._ask_at = time.monotonic() + ASK_AGAIN_S * random.uniform(0.8, 1.2)  # noqa: S311
+                self._give_way()
                 return None, refusal
         return self._connection, None
 
@@ -150,14 +162,16 @@ class Line:
             connection.close()
 
 
-def lines(engine: Engine, *, lease_s: float) -> tuple[Line, Line, Line]:
+def lines(
+    engine: Engine, *, lease_s: float, give_way: Callable[[], None]
+) -> tuple[Line, Line, Line]:
     """The three of a worker: the pump's, the lease keeper's and housekeeping's."""
     hot = Line(engine)
     # Two renewals may fail before a lease runs out, so none may take longer than their distance.
     beat = Line(engine, lambda seconds: min(seconds, max(lease_s / 3, 1.0)))
     # Batches of retention and days of the ledger may take their time.
     side = Line(engine, lambda seconds: seconds * 4)
-    hot.share_with(beat, side)
-    beat.share_with(hot, side)
-    side.share_with(beat, hot)
+    hot.share_with(beat, side, give_way=give_way)
+    beat.share_with(hot, side, give_way=give_way)
+    side.share_with(beat, hot, give_way=give_way)
     return hot, beat, side

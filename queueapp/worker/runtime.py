@@ -8,6 +8,7 @@ again is a person in a hurry. A loop that dies or hangs ends the process non-zer
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import signal
@@ -34,7 +35,7 @@ from queueapp.worker.line import lines
 from queueapp.worker.loop import Loop
 from queueapp.worker.lost_slots import LostSlots
 from queueapp.worker.outcomes import handed_back
-from queueapp.worker.patience import open_session
+from queueapp.worker.patience import Sessions
 from queueapp.worker.pump import Pump
 from queueapp.worker.recycle import Recycling
 from queueapp.worker.supervision.lifeline import Lifeline, Word
@@ -69,7 +70,9 @@ class Worker:
         self.attempts = Attempts()
         self.recycling = Recycling(terms, self.attempts.lost)
         self.inbox = Inbox()
-        hot, beat, side = self._lines = lines(engine, lease_s=terms.lease)
+        with app.app_context():
+            self.sessions = Sessions(db.engine)
+        hot, beat, side = self._lines = lines(engine, lease_s=terms.lease, give_way=self._give_way)
         self._beat = beat
         self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
         self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox.put)
@@ -93,9 +96,15 @@ class Worker:
 
     def listen(self, wakeup: Wakeup) -> None:
         """Hear of new jobs at once; without it they wait for the poll."""
+        wakeup.come_after(self._lines, lambda: self.sessions.are_short)
         self._loops.append(Loop("wakeup", wakeup.tick, self._gave_up))
 
     # What threads call
+
+    def _give_way(self) -> None:
+        """Close what handlers' sessions have left behind: the leases need a connection."""
+        with self.app.app_context():
+            db.engine.dispose()
 
     def _pump_turn(self) -> float:
         wait = self.pump.turn()
@@ -109,7 +118,7 @@ class Worker:
             kind=claim.kind,
             attempt=claim.attempt,
             max_attempts=claim.max_attempts,
-            open_session=lambda: open_session(db.engine, context.raise_if_cancelled),
+            open_session=lambda: self.sessions.open(context.raise_if_cancelled),
         )
         return Attempt(claim, context, time.monotonic(), start_known=claim.started)
 
@@ -188,7 +197,8 @@ class Worker:
                 target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True
             ).start()
         # Leases come first when the server has few connections left.
-        self._beat.open()
+        with contextlib.suppress(SQLAlchemyError):
+            self._beat.open()
         for loop in self._loops:
             loop.start()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 
 from queueapp.jobs.database import CHANNEL
+from queueapp.worker.line import Line
 
 WAIT_S = 1.0
 
@@ -22,9 +23,24 @@ class Wakeup:
         self._connect = connect
         self._wake = wake
         self._connection: psycopg.Connection[Any] | None = None
+        self._lines: Sequence[Line] = ()
+        self._others_lack: Callable[[], bool] = lambda: False
+
+    def come_after(self, lines: Sequence[Line], others_lack: Callable[[], bool]) -> None:
+        """Have no connection while one of ``lines`` gets none, or ``others_lack`` one."""
+        self._lines = lines
+        self._others_lack = others_lack
 
     def tick(self) -> float:
         """Wait for a notification up to a second; seconds until the next tick."""
+        refused = [line for line in self._lines if line.is_refused]
+        if refused:
+            self.close()
+            for line in refused:
+                line.open()
+        if self._others_lack():
+            self.close()
+            return WAIT_S
         try:
             self._listen()
         except psycopg.Error:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import text
+
 from queueapp import JobContext, enqueue, handler
 from tests.live import ledger
 
@@ -88,4 +90,12 @@ def flaky(context: JobContext, fail_first: int = 1) -> dict[str, Any]:
     with noted(context) as result:
         if context.attempt <= fail_first:
             raise RuntimeError(f"attempt {context.attempt} is meant to fail")
+        return result
+
+
+@handler("journey.session")
+def session(context: JobContext, ms: float = 50.0) -> dict[str, Any]:
+    """Keep the database busy for ``ms`` milliseconds in the job's own session."""
+    with noted(context) as result:
+        context.session.execute(text("SELECT pg_sleep(:s)"), {"s": ms / 1000})
         return result

@@ -94,7 +94,8 @@ def _after_commit(session: Session) -> None:
     # A released savepoint is no commit yet.
     if not session.in_nested_transaction() and session.info.pop(WAKE, False):
         bind = session.get_bind()
-        notifier_of(bind.engine).notify()
+        if bind.dialect.name != "sqlite":  # there workers poll
+            notifier_of(bind.engine).notify()
 
 
 def _after_rollback(session: Session) -> None:

@@ -133,15 +133,94 @@ END $$
 """
 
 
+# The same on SQLite, where the names of types are for our driver: they say what a text stands for.
+# The default instant is one that any program can write; the product's own is more precise.
+_NOW = "(strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now'))"
+SQLITE_JOBS = f"""
+CREATE TABLE jobs (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  payload json_text NOT NULL,
+  status TEXT NOT NULL,
+  priority INTEGER NOT NULL DEFAULT 0,
+  available_at instant_text NOT NULL DEFAULT {_NOW},
+  attempts INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL DEFAULT 5,
+  handbacks INTEGER NOT NULL DEFAULT 0,
+  held_for TEXT,
+  locked_by TEXT,
+  lease_token uuid_text,
+  lease_expires_at instant_text,
+  claimed_at instant_text,
+  cancel_requested_at instant_text,
+  progress INTEGER,
+  progress_note TEXT,
+  result json_text,
+  error_class TEXT,
+  error_message TEXT,
+  error_fingerprint TEXT,
+  producer TEXT NOT NULL,
+  idempotency_key TEXT,
+  request_hash TEXT,
+  timeout_s INTEGER,
+  created_at instant_text NOT NULL DEFAULT {_NOW},
+  started_at instant_text,
+  finished_at instant_text,
+  CONSTRAINT ck_jobs_kind
+    CHECK (kind GLOB '[a-z]*' AND kind NOT GLOB '*[^a-z0-9_.-]*' AND length(kind) <= 100),
+  CONSTRAINT ck_jobs_status
+    CHECK (status IN ('queued','running','succeeded','failed','cancelled','held')),
+  CONSTRAINT ck_jobs_lease_iff_running
+    CHECK ((locked_by IS NOT NULL) + (lease_token IS NOT NULL) + (lease_expires_at IS NOT NULL)
+           + (claimed_at IS NOT NULL) = CASE status WHEN 'running' THEN 4 ELSE 0 END),
+  CONSTRAINT ck_jobs_finished_iff_final
+    CHECK ((status IN ('succeeded','failed','cancelled')) = (finished_at IS NOT NULL)),
+  CONSTRAINT ck_jobs_attempts
+    CHECK (attempts BETWEEN 0 AND max_attempts
+           AND (status NOT IN ('queued','held') OR attempts < max_attempts)),
+  CONSTRAINT ck_jobs_handbacks CHECK (handbacks >= 0),
+  CONSTRAINT ck_jobs_held_for_iff_held
+    CHECK ((status = 'held') = (held_for IS NOT NULL)
+           AND (held_for IS NULL OR held_for IN ('kind','job'))),
+  CONSTRAINT ck_jobs_cancel_requested
+    CHECK (cancel_requested_at IS NULL OR status NOT IN ('queued','held')),
+  CONSTRAINT ck_jobs_progress CHECK (progress BETWEEN 0 AND 100),
+  CONSTRAINT ck_jobs_timeout CHECK (timeout_s >= 0),
+  CONSTRAINT ck_jobs_idempotency
+    CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)
+           AND length(idempotency_key) BETWEEN 1 AND 200)
+)
+"""
+
+SQLITE_EVENTS = f"""
+CREATE TABLE job_events (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  job_id INTEGER,
+  kind TEXT,
+  scope TEXT,
+  event TEXT NOT NULL,
+  from_status TEXT,
+  to_status TEXT,
+  attempt INTEGER,
+  lease_token uuid_text,
+  actor TEXT NOT NULL,
+  reason TEXT,
+  data json_text,
+  created_at instant_text NOT NULL DEFAULT {_NOW},
+  xid INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT ck_job_events_job_or_scope CHECK ((job_id IS NULL) = (scope IS NOT NULL)),
+  CONSTRAINT ck_job_events_kind_of_job CHECK ((job_id IS NULL) = (kind IS NULL))
+)
+"""
+
+
 def upgrade() -> None:
-    for statement in (
-        JOBS,
-        *JOBS_INDEXES,
-        EVENTS,
-        *EVENTS_INDEXES,
-        DEFAULT_PARTITION,
-        FIRST_DAYS,
-    ):
+    if op.get_bind().dialect.name == "sqlite":
+        tables: tuple[str, ...] = (SQLITE_JOBS, *JOBS_INDEXES, SQLITE_EVENTS, *EVENTS_INDEXES)
+    else:
+        days = (DEFAULT_PARTITION, FIRST_DAYS)
+        tables = (JOBS, *JOBS_INDEXES, EVENTS, *EVENTS_INDEXES, *days)
+    for statement in tables:
         op.execute(statement)
 
 

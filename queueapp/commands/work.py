@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from queueapp.handlers import find
 from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
 from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker, clean_sessions
+from queueapp.worker.alone import alone_on
 from queueapp.worker.patience import wait_for_database
 from queueapp.worker.supervision import Lifeline
 
@@ -110,14 +112,30 @@ def work(processes: int | None, **options: Any) -> None:
     wait_for_database(db.engine)
     _check_schema(app)
     wanted = settings.processes if processes is None else processes
-    if lifeline is None and (wanted > 1 or terms.max_jobs or terms.max_rss):
-        db.engine.dispose()
-        status = supervise.run(app, settings, terms, processes=wanted, options=options)
-    else:
-        status = _work(app, settings, terms, lifeline)
+    with _right_to_work(settings, wanted, lifeline):
+        if lifeline is None and (wanted > 1 or terms.max_jobs or terms.max_rss):
+            db.engine.dispose()
+            status = supervise.run(app, settings, terms, processes=wanted, options=options)
+        else:
+            status = _work(app, settings, terms, lifeline)
     sys.stderr.flush()
     if status:
         raise SystemExit(status)
+
+
+def _right_to_work(
+    settings: Settings, processes: int, lifeline: Lifeline | None
+) -> AbstractContextManager[None]:
+    """On SQLite the one lock of its worker, which a supervisor holds for its only child."""
+    if not settings.is_sqlite or lifeline is not None:
+        return nullcontext()
+    if processes > 1:
+        raise SettingError(
+            f"--processes {processes}: SQLite takes one worker process; use more threads, or"
+            " PostgreSQL",
+            setting="QUEUE_PROCESSES",
+        )
+    return alone_on(settings.database_url)
 
 
 def terms_of(settings: Settings, **options: Any) -> Terms:
@@ -145,7 +163,7 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
         only=kinds,
         skip=_not_for_us(settings) if kinds is None else settings.external_kinds,
         backoff=Backoff(settings.backoff_base, settings.backoff_cap, settings.max_handbacks),
-        listen=not settings.pooler,
+        listen=not (settings.pooler or settings.is_sqlite),
         release=settings.release,
     )
 
@@ -198,7 +216,8 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
         clean_sessions(db.engine)
     else:
-        log.info("behind a pooler: no LISTEN, jobs start within %gs", terms.poll)
+        where = "on SQLite" if settings.is_sqlite else "behind a pooler"
+        log.info("%s: no LISTEN, jobs start within %gs", where, terms.poll)
     needs = worker_needs(terms.concurrency, listens=terms.listen)
     log.info(
         "database connections: %d, and one for each handler with a session (%d at most)",

@@ -1,7 +1,8 @@
 """How the domain talks to PostgreSQL: any SQLAlchemy Session or Connection in, rows out.
 
 Statements are written once, as constants in psycopg's own form (``%(name)s``), and are sent as they
-stand: nothing is compiled per call. Whoever opened the session commits it.
+stand: nothing is compiled per call. Whoever opened the session commits it. On SQLite, the fallback,
+``queueapp.jobs.sqlite`` gives the same answers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row
+from sqlalchemy.dialects import registry
 from sqlalchemy.orm import Session
+
+# The driver of ``sqlite+queue://``, loaded when such an address is met.
+registry.register("sqlite.queue", "queueapp.jobs.sqlite.dialect", "QueueSQLite")
 
 # flask_sqlalchemy's db.session is a scoped_session: pass ``db.session()``.
 Database: TypeAlias = Session | Connection
@@ -23,13 +28,20 @@ def connection_of(database: Database) -> Connection:
 
 def run(database: Database, statement: str, **parameters: Any) -> Sequence[Row[Any]]:
     """Execute ``statement`` and return its rows; none for a statement without an answer."""
-    result = connection_of(database).exec_driver_sql(statement, parameters)
+    connection = connection_of(database)
+    if connection.dialect.name == "sqlite":
+        from queueapp.jobs.sqlite.answers import answer
+
+        return answer(connection, statement, parameters)
+    result = connection.exec_driver_sql(statement, parameters)
     return result.all() if result.returns_rows else ()
 
 
 # In ``Session.info``: this session has made jobs due; tell the workers once it has committed.
 WAKE = "queueapp_wake"
 CHANNEL = "queueapp_wake"
+# A listener that never reads fills the server's queue in the end, and then the commit would fail.
+_NOTIFY = f"SELECT pg_notify('{CHANNEL}', '') WHERE pg_notification_queue_usage() < 0.5"
 
 
 def wake_on_commit(database: Database) -> None:
@@ -41,5 +53,5 @@ def wake_on_commit(database: Database) -> None:
     """
     if isinstance(database, Session):
         database.info[WAKE] = True
-    else:
-        run(database, f"NOTIFY {CHANNEL}")
+    elif database.dialect.name == "postgresql":
+        run(database, _NOTIFY)

@@ -1,0 +1,8 @@
+"""Every replacement, made known by the import of its module; and the way to the answers."""
+
+from __future__ import annotations
+
+from queueapp.jobs.sqlite import leases, people, producers, reads, upkeep, workers
+from queueapp.jobs.sqlite.replacements import answer
+
+__all__ = ["answer", "leases", "people", "producers", "reads", "upkeep", "workers"]

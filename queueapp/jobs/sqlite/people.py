@@ -1,0 +1,217 @@
+"""The verbs of people and producers, and purge: read the rows, decide about each, write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Row
+
+from queueapp.jobs.sqlite.events import event_of, log
+from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
+from queueapp.jobs.sqlite.values import after, clock, clock_text
+from queueapp.jobs.status import FINAL, Verb, sources
+from queueapp.jobs.transitions import people, retention
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What becomes of one row. ``reason`` stands when the person gives none."""
+
+    event: str
+    sets: dict[str, Any]
+    data: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+
+
+# (the row as it was, the parameters, its place among the rows moved, how many those are)
+_Decide: TypeAlias = Callable[[Row[Any], Parameters, int, int], _Move]
+
+
+def _verb(statement: str, verb: Verb, guard: str = "true") -> Callable[[_Decide], _Decide]:
+    """Have ``decide`` do the work of ``statement``."""
+    statuses = ", ".join(f"'{status}'" for status in sources(verb))
+    target = f"""
+SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN ({statuses})
+  AND ({guard}) ORDER BY id"""
+
+    def register(decide: _Decide) -> _Decide:
+        @instead_of(statement, writes=True)
+        def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+            rows = fetch(connection, target, **given)
+            moves = [decide(row, given, nth, len(rows)) for nth, row in enumerate(rows)]
+            for row, move in zip(rows, moves, strict=True):
+                _write(connection, row.id, move.sets)
+            log(connection, [_event(*each, given) for each in zip(rows, moves, strict=True)])
+            names = ("id", "event", "from_status", "to_status")
+            return made(
+                names,
+                [
+                    (row.id, move.event, row.status, move.sets.get("status", row.status))
+                    for row, move in zip(rows, moves, strict=True)
+                ],
+            )
+
+        return decide
+
+    return register
+
+
+def _write(connection: Connection, job_id: int, sets: dict[str, Any]) -> None:
+    columns = ", ".join(f"{name} = :{name}" for name in sets)
+    fetch(connection, f"UPDATE jobs SET {columns} WHERE id = :id", id=job_id, **sets)
+
+
+def _event(row: Row[Any], move: _Move, given: Parameters) -> dict[str, Any]:
+    return event_of(
+        row,
+        move.event,
+        actor=given["actor"],
+        from_status=row.status,
+        to_status=move.sets.get("status", row.status),
+        attempt=row.attempts,
+        reason=move.reason if given["reason"] is None else given["reason"],
+        data={"via": given["via"], **move.data},
+    )
+
+
+@_verb(people._CANCEL, Verb.CANCEL, "cancel_requested_at IS NULL")
+def _cancel(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
+    now = clock_text()
+    if row.status == "running":
+        return _Move("cancel_requested", {"cancel_requested_at": now}, {"cancel_requested_at": now})
+    return _Move("cancelled", {"status": "cancelled", "finished_at": now, "held_for": None})
+
+
+@_verb(people._REQUEUE, Verb.REQUEUE)
+def _requeue(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
+    folded = {
+        "attempts": 0, "handbacks": 0, "available_at": clock_text(), "cancel_requested_at": None,
+    }  # fmt: skip
+    cleared = dict.fromkeys(("started_at", "finished_at", "progress", "progress_note", "result"))
+    was = {name: getattr(row, name) for name in folded}
+    return _Move("requeued", {"status": "queued", **folded, **cleared}, {**folded, "was": was})
+
+
+@_verb(people._HOLD, Verb.HOLD)
+def _hold(_row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
+    held_for = {"held_for": given["held_for"]}
+    return _Move("held", {"status": "held", **held_for}, held_for)
+
+
+@_verb(people._UNHOLD, Verb.UNHOLD, ":held_for IS NULL OR held_for = :held_for")
+def _unhold(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move:
+    due = row.available_at
+    if given["spread_s"] > 0:
+        due = max(due, clock()) + timedelta(seconds=given["spread_s"] * nth / count)
+    sets = {"status": "queued", "held_for": None, "available_at": due}
+    was = {"available_at": row.available_at}
+    return _Move("unheld", sets, {"available_at": due, "was": was})
+
+
+@_verb(people._RESCHEDULE, Verb.RESCHEDULE)
+def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
+    due = given["available_at"]
+    if due is None:
+        due = row.available_at if given["delay_s"] is None else after(given["delay_s"])
+    place = {
+        "priority": row.priority if given["priority"] is None else given["priority"],
+        "available_at": due,
+    }
+    was = {"priority": row.priority, "available_at": row.available_at}
+    return _Move("rescheduled", place, {**place, "was": was})
+
+
+@_verb(people._RELEASE, Verb.RELEASE, "lease_token = :token")
+def _release(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
+    status = "failed" if row.attempts >= row.max_attempts else "queued"
+    status = "cancelled" if row.cancel_requested_at is not None else status
+    sets: dict[str, Any] = {
+        "status": status,
+        **dict.fromkeys(("locked_by", "lease_token", "lease_expires_at", "claimed_at")),
+        "error_class": given["error_class"],
+        "error_message": given["error_message"],
+        "error_fingerprint": given["fingerprint"],
+    }
+    if status == "queued":
+        sets |= dict.fromkeys(("finished_at", "started_at", "progress", "progress_note"))
+    else:
+        sets |= {"finished_at": clock_text()}
+    data = {
+        "attempts": row.attempts,
+        "available_at": row.available_at,
+        "error_fingerprint": given["fingerprint"],
+        "released_token": given["token"],
+    }
+    used_up = "released_on_last_attempt"
+    if status == "failed":
+        return _Move("failed", sets, {**data, "cause": used_up}, reason=used_up)
+    return _Move("released" if status == "queued" else status, sets, data)
+
+
+# Purge
+
+_FINAL = """
+SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids))
+  AND status IN ('succeeded', 'failed', 'cancelled') ORDER BY id
+"""
+
+_OLD = """
+SELECT * FROM (
+  SELECT * FROM jobs WHERE status = '{status}' AND finished_at < :old AND finished_at >= :oldest
+    AND (idempotency_key IS NULL OR finished_at < :keyed)
+  ORDER BY finished_at, id LIMIT :limit
+) ORDER BY id
+"""
+
+
+def _gone(
+    connection: Connection, rows: Sequence[Row[Any]], given: Parameters
+) -> Sequence[Row[Any]]:
+    execute_many(connection, "DELETE FROM jobs WHERE id = :id", [{"id": row.id} for row in rows])
+    how = {"actor": given["actor"], "reason": given["reason"]}
+    told = ("producer", "idempotency_key")
+    log(
+        connection,
+        [
+            event_of(
+                row,
+                "purged",
+                from_status=row.status,
+                attempt=row.attempts,
+                data={name: getattr(row, name) for name in told},
+                **how,
+            )
+            for row in rows
+        ],
+    )
+    return made(("id",), [(row.id,) for row in rows])
+
+
+@instead_of(retention._PURGE, writes=True)
+def _purge(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    return _gone(connection, fetch(connection, _FINAL, ids=given["ids"]), given)
+
+
+def _bounds(given: Parameters) -> dict[str, Any]:
+    return {
+        "old": after(-given["age"]),
+        "oldest": after(-given["back"]),
+        "keyed": after(-given["keyed_age"]),
+        "limit": given["limit"],
+    }
+
+
+def _purge_old(statement: str, old: str) -> None:
+    @instead_of(statement, writes=True)
+    def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+        return _gone(connection, fetch(connection, old, **_bounds(given)), given)
+
+
+for _status in FINAL:
+    _purge_old(
+        retention._PURGE_OLD.format(status=_status, gone=retention._GONE),
+        _OLD.format(status=_status),
+    )

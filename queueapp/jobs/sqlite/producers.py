@@ -1,0 +1,88 @@
+"""Enqueue: one job or five thousand, in the order of the request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from queueapp.jobs.sqlite.events import event_of, log
+from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
+from queueapp.jobs.sqlite.values import clock, json_text
+from queueapp.jobs.transitions import producer
+
+_LAST_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) AS id"
+
+_KEYED = """
+SELECT id, request_hash FROM jobs WHERE producer = :producer AND idempotency_key = :key
+"""
+
+_INSERT = """
+INSERT INTO jobs (id, kind, payload, status, priority, available_at, created_at, max_attempts,
+  timeout_s, producer, idempotency_key, request_hash)
+VALUES (:id, :kind, :payload, 'queued', :priority, :available_at, :created_at, :max_attempts,
+  :timeout_s, :producer, :key, :request_hash)
+"""
+
+
+@instead_of(producer._ENQUEUE, writes=True)
+def _enqueue(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    now, who = clock(), given["producer"]
+    last: int = fetch(connection, _LAST_ID)[0].id
+    new: list[dict[str, Any]] = []
+    keys: dict[str, Any] = {}
+    answers = []
+    for pos, item in enumerate(json.loads(given["jobs"]), 1):
+        known = _known(connection, keys, who, item["key"])
+        if known is None:
+            last += 1
+            row = _row(item, last, who, now)
+            new.append(row)
+            known = SimpleNamespace(id=last, request_hash=item["request_hash"])
+            keys[item["key"]] = known
+            outcome = "new"
+        else:
+            outcome = "replay" if known.request_hash == item["request_hash"] else "conflict"
+        answers.append((pos, known.id, outcome, known.request_hash))
+    execute_many(connection, _INSERT, new)
+    log(connection, [_event(row, given) for row in new])
+    return made(("pos", "id", "outcome", "request_hash"), answers)
+
+
+def _known(connection: Connection, keys: dict[str, Any], who: str, key: str | None) -> Any:
+    """The job of ``who`` that has the key, here or in the table; None without one."""
+    if key is None:
+        return None
+    if key not in keys:
+        rows = fetch(connection, _KEYED, producer=who, key=key)
+        keys[key] = rows[0] if rows else None
+    return keys[key]
+
+
+def _row(item: dict[str, Any], job_id: int, who: str, now: datetime) -> dict[str, Any]:
+    due = item["available_at"]
+    at = datetime.fromisoformat(due) if due else now + timedelta(seconds=item["delay_s"] or 0)
+    payload = json_text(item["payload"]) or "null"
+    return {
+        **item, "id": job_id, "payload": payload, "available_at": at, "created_at": now,
+        "producer": who,
+    }  # fmt: skip
+
+
+def _event(row: dict[str, Any], given: Parameters) -> dict[str, Any]:
+    return event_of(
+        SimpleNamespace(**row),
+        "enqueued",
+        actor=given["actor"],
+        to_status="queued",
+        attempt=0,
+        data={
+            "priority": row["priority"],
+            "available_at": row["available_at"],
+            "via": given["via"],
+        },
+    )

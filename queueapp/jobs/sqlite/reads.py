@@ -1,0 +1,194 @@
+"""What workers and pages look up, where PostgreSQL's way of asking has no like here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from queueapp.jobs import control, outlook
+from queueapp.jobs.queries import activity, candidates, clock, depth, ledger
+from queueapp.jobs.queries.filters import View
+from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
+from queueapp.jobs.sqlite.values import clock as now_utc
+from queueapp.jobs.sqlite.values import clock_text
+
+# One probe for each priority, however many jobs wait.
+_PRIORITIES = """
+WITH RECURSIVE p(priority) AS (
+  SELECT max(priority) FROM jobs WHERE status = 'queued'
+  UNION ALL
+  SELECT (SELECT max(j.priority) FROM jobs j
+          WHERE j.status = 'queued' AND j.priority < p.priority)
+  FROM p WHERE p.priority IS NOT NULL
+)"""
+
+_NEXT_DUE = f"""{_PRIORITIES}
+SELECT min((SELECT min(j.available_at) FROM jobs j
+            WHERE j.status = 'queued' AND j.priority = p.priority AND j.available_at > :after))
+  AS "at [instant_text]"
+FROM p"""
+
+_RUNNING = """
+SELECT claimed_at, lease_expires_at, lease_token, locked_by, cancel_requested_at FROM jobs
+WHERE status = 'running' AND claimed_at >= coalesce(:low, '-infinity')
+ORDER BY claimed_at, id LIMIT 10000
+"""
+
+_LATEST = """
+SELECT id, scope, event, actor, reason, created_at, data FROM job_events
+WHERE id IN (
+  SELECT max(id) FROM job_events
+  WHERE job_id IS NULL AND event IN (SELECT value FROM json_each(:switches))
+    AND created_at >= coalesce(:since, '-infinity')
+  GROUP BY scope)
+ORDER BY scope
+"""
+reworded(control.LATEST, _LATEST)
+
+
+@instead_of(outlook._LOOK)
+def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    now = now_utc()
+    due: datetime | None = fetch(connection, _NEXT_DUE, after="-infinity")[0].at
+    running = fetch(connection, _RUNNING, low=given["low"])
+    alive = [row.claimed_at for row in running if row.lease_expires_at >= now]
+    cancels = [
+        row.lease_token
+        for row in running
+        if row.locked_by == given["me"] and row.cancel_requested_at is not None
+    ]
+    latest = fetch(connection, _LATEST, switches=given["switches"], since=given["since"])
+    found = {
+        "due_in_s": None if due is None else (due - now).total_seconds(),
+        "overdue": len(running) - len(alive),
+        "oldest_alive": min(alive, default=None),
+        "cancels": cancels,
+        "switches": [dict(row._mapping) for row in latest],
+        "at": now,
+    }
+    return made(tuple(found), [tuple(found.values())])
+
+
+# Whether anything has happened
+
+_NEWEST = "SELECT max(id) AS id FROM job_events"
+_NEWEST_OF_JOB = "SELECT max(id) AS id FROM job_events WHERE job_id = :job_id"
+_ROW = """
+SELECT status, priority, available_at, attempts, handbacks, held_for, lease_token,
+  lease_expires_at, started_at, finished_at, cancel_requested_at, progress, progress_note
+FROM jobs WHERE id = :job_id
+"""
+
+
+@instead_of(clock._PULSE)
+def _pulse(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
+    newest = fetch(connection, _NEWEST)[0].id
+    next_due = fetch(connection, _NEXT_DUE, after=clock_text())[0].at
+    names = ("now", "newest", "open", "next_due_at")
+    return made(names, [(now_utc(), newest and f"0.{newest}", None, next_due)])
+
+
+@instead_of(clock._PULSE_OF_JOB)
+def _pulse_of_job(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    rows = fetch(connection, _ROW, job_id=given["job_id"])
+    if not rows:
+        return ()
+    now, row = now_utc(), rows[0]
+    version = sha256(repr(tuple(row)).encode()).hexdigest()[:16]
+    newest = fetch(connection, _NEWEST_OF_JOB, job_id=given["job_id"])[0].id
+    names = ("now", "version", "due", "running", "newest")
+    return made(names, [(now, version, row.available_at <= now, row.status == "running", newest)])
+
+
+# Lists and counts
+
+_WAITING = """
+SELECT id FROM jobs WHERE status = 'queued' AND available_at {side} now()
+ORDER BY priority DESC, available_at, created_at, id LIMIT :limit
+"""
+for _view, _side in (("DUE", "<="), ("SCHEDULED", ">")):
+    reworded(candidates._OF_VIEW[View[_view]], _WAITING.format(side=_side))
+
+reworded(
+    candidates._HELD,
+    """
+SELECT id FROM jobs WHERE status = 'held' AND held_for = 'kind'
+UNION ALL
+SELECT id FROM (SELECT id, status, held_for FROM jobs ORDER BY id DESC LIMIT :scan) newest
+WHERE status = 'held' AND held_for = 'job' LIMIT :limit
+""",
+)
+reworded(candidates._KEYED, "SELECT id FROM jobs WHERE idempotency_key = :key LIMIT :limit")
+reworded(
+    activity._FAILED_SINCE,
+    """
+SELECT count(*) AS failed FROM (
+  SELECT 1 FROM jobs WHERE status = 'failed' AND finished_at > shifted(now(), -:span)
+  LIMIT :bound) bounded
+""",
+)
+
+_DEPTHS = f"""{_PRIORITIES}
+SELECT priority FROM p WHERE priority IS NOT NULL ORDER BY priority DESC LIMIT :most"""
+
+_OF_PRIORITY = """
+SELECT {columns} FROM jobs
+WHERE status = 'queued' AND priority = :priority AND available_at {side} :now
+ORDER BY available_at, created_at, id LIMIT :limit"""
+
+_DUE = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='<=')})"
+_LATER = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='>')})"
+_TRIED = f"""
+SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns="attempts", side=">")}) WHERE attempts > 0
+"""
+_OLDEST = _OF_PRIORITY.format(columns="id, kind, available_at", side="<=")
+
+
+@instead_of(depth._DEPTH)
+def _depth(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    bound, now = given["bound"], clock_text()
+    names = ("priority", "due", "scheduled", "retrying", "oldest_id", "oldest_kind", "oldest_at")
+    depths = []
+    for row in fetch(connection, _DEPTHS, most=depth._MOST_PRIORITIES):
+        where = {"priority": row.priority, "now": now}
+        counts = [
+            fetch(connection, statement, limit=limit, **where)[0].n
+            for statement, limit in ((_DUE, bound), (_LATER, bound), (_TRIED, depth.TRIED_LIMIT))
+        ]
+        oldest = fetch(connection, _OLDEST, limit=1, **where)
+        depths.append((row.priority, *counts, *(oldest[0] if oldest else (None, None, None))))
+    return made(names, depths)
+
+
+# The lines of one job
+
+_OF_JOB = """
+SELECT id, event, from_status, to_status, attempt, lease_token, actor,
+  substr(reason, 1, 2000) AS reason, data, created_at
+FROM job_events WHERE job_id = :job_id ORDER BY id DESC LIMIT :limit"""
+
+
+@instead_of(ledger._OF_JOB)
+def _of_job(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    rows = [dict(row._mapping) for row in fetch(connection, _OF_JOB, **given)]
+    for row in rows:
+        if isinstance(row["data"], dict):
+            row["data"].pop("traceback", None)
+            if message := row["data"].get("error_message"):
+                row["data"]["error_message"] = message[:500]
+    return made(tuple(rows[0]), [tuple(row.values()) for row in rows]) if rows else ()
+
+
+@instead_of(ledger._LAST_FAILURE)
+def _last_failure(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    names = ("id", "attempt", "created_at", "traceback")
+    for row in fetch(connection, _OF_JOB, **given):
+        if isinstance(row.data, dict) and "traceback" in row.data:
+            trace = row.data["traceback"]
+            cut = trace[:70_000] if trace else trace
+            return made(names, [(row.id, row.attempt, row.created_at, cut)])
+    return ()

@@ -17,8 +17,9 @@ FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 15.0
 # Errors that are not the database's are faults of ours: a loop that only fails is no loop.
 MOST_FAULTS = 10
-# Every wait for the database is bounded, so a tick that takes this long will take for ever.
-HANGS_AFTER_S = 300.0
+# Every wait for the database is bounded, by some minutes for housekeeping's longest: a tick that
+# takes this long will take for ever.
+HANGS_AFTER_S = 900.0
 
 
 class Loop(threading.Thread):

@@ -6,9 +6,12 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
+from queueapp.commands import children
 from tests.live.checks import stand
 from tests.live.journey import Journey
-from tests.live.processes import until
+from tests.live.processes import ROOT, until
 
 ASLEEP = """
 SELECT count(*) FROM pg_stat_activity
@@ -124,3 +127,29 @@ def test_claim_under_way_when_the_signal_comes_is_not_left_behind(
     row = journey.job(job)
     assert row.status in ("succeeded", "queued"), "nobody will run it before its lease is over"
     assert row.attempts == len(journey.ledger.starts(job))
+
+
+def test_documented_commands_pass_the_signal_on_to_what_they_start(journey: Journey) -> None:
+    lines = children.procfile(ROOT)
+    processes = journey.processes
+    alone = processes.start_line("work", lines["worker"])
+    several = processes.start_line("work", lines["worker"], QUEUE_PROCESSES="2")
+    web = processes.start_line("web", lines["web"], PORT="0", WEB_CONCURRENCY="1")
+    until(lambda: journey.workers_seen() == 3, "three workers are at work", within=90)
+    web.wait_until_it_says("Listening at")
+
+    for process, answer in (
+        (alone, "SIGTERM received"), (several, "SIGTERM received"), (web, "Handling signal: term"),
+    ):  # fmt: skip
+        # To the process that the platform has started, which is a shell's unless it has stepped
+        # aside.
+        process.send(signal.SIGTERM)
+        process.wait_until_it_says(answer, within=5)
+    assert [process.wait() for process in (alone, several, web)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("script", ["demo", "test"])
+def test_scripts_step_aside_for_what_they_start(script: str) -> None:
+    lines = (ROOT / "bin" / script).read_text().splitlines()
+
+    assert lines[-1].startswith("exec ")

@@ -101,11 +101,19 @@ class Processes:
 
     def start(self, name: str, *words: str, **settings: str) -> Process:
         """Run ``python -m words`` with ``settings`` in its environment."""
+        return self._start(name, [sys.executable, "-m", *words], settings)
+
+    def start_line(self, name: str, line: str, **settings: str) -> Process:
+        """Run a command line as platforms do with one of the Procfile: by a shell."""
+        scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return self._start(name, ["/bin/sh", "-c", line], {"PATH": scripts, **settings})
+
+    def _start(self, name: str, command: list[str], settings: Mapping[str, str]) -> Process:
         numbered = f"{name}-{len(self.all) + 1}"
         log = self._folder / f"{numbered}.log"
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-m", *words],
+                command,
                 cwd=ROOT,
                 env={**os.environ, **self._environment, **settings, "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,

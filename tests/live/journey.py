@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from queueapp.config import database_url
+from queueapp.database_address import database_url
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import NewJob
 from tests.live import ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import make_url
 
-from queueapp.config import database_url
+from queueapp.database_address import database_url
 
 
 @pytest.mark.parametrize(

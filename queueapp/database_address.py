@@ -1,0 +1,59 @@
+"""The database's address: what ``DATABASE_URL`` may say, and what it is turned into."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlencode
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+
+def database_url(text: str) -> str:
+    """Check a database's address and name the driver that we use; '' stays ''."""
+    if not text.strip():
+        return ""
+    if text.strip().startswith("sqlite"):
+        return _sqlite_file(text.strip())
+    try:
+        url = make_url(_hosts_apart(text.strip()))
+    except (ArgumentError, ValueError):
+        # The text itself is not repeated: it may hold a password.
+        raise ValueError("expected an address such as postgresql://user:password@host/db") from None
+    if url.get_backend_name() not in ("postgres", "postgresql"):
+        raise ValueError(f"expected a postgresql:// address, not {url.drivername}://")
+    if _names_several_hosts(url):
+        # The standby among them takes no work: without being told so one may end up there.
+        url = url.set(query={"target_session_attrs": "read-write", **url.query})
+    return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+def _sqlite_file(text: str) -> str:
+    """The address of a file, from wherever a process is started."""
+    path = re.fullmatch(r"sqlite(?:\+queue)?:///([^?]+)", text)
+    if path is None or path[1].startswith((":memory:", "file:")):
+        raise ValueError(
+            "expected a file that all processes can share: sqlite:////path/to/queue.db"
+        )
+    return f"sqlite+queue:///{Path(path[1]).absolute()}"
+
+
+def _hosts_apart(text: str) -> str:
+    """Turn ``//h1:p1,h2:p2/db``, which psql takes, into ``///db?host=h1,h2&port=p1,p2``."""
+    parts = re.fullmatch(r"([^/]+://(?:[^/]*@)?)([^/@?]*,[^/@?]*)(/[^?]*)?(?:\?(.*))?", text)
+    if not parts:
+        return text
+    begin, places, path, query = parts.groups()
+    # A name, or an IPv6 address in brackets, and perhaps a port.
+    pairs = [re.fullmatch(r"\[?(.*?)\]?(?::(\d*))?", place) for place in places.split(",")]
+    named = {
+        "host": ",".join(pair[1] for pair in pairs if pair),
+        "port": ",".join(pair[2] or "" for pair in pairs if pair),
+    }
+    return f"{begin}{path or '/'}?{urlencode(named)}{f'&{query}' if query else ''}"
+
+
+def _names_several_hosts(url: URL) -> bool:
+    hosts = url.query.get("host", ())
+    return "," in hosts if isinstance(hosts, str) else len(hosts) > 1

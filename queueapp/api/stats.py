@@ -34,6 +34,7 @@ def stats() -> Response:
             "oldest_due_age_s": None
             if oldest is None
             else max(0.0, (now - oldest).total_seconds()),
+            "oldest_transaction_s": queries.oldest_transaction_s(session),
         }
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from queueapp.errors import DatabaseUnavailable, SchemaMismatch
-from queueapp.jobs import partitions
+from queueapp.jobs import partitions, queries
 from queueapp.jobs.database import Database, run
 
 
@@ -15,16 +15,18 @@ class Readiness:
 
     revision: str
     days_ahead: int
+    old_transaction: str | None = None
 
     @property
     def warnings(self) -> list[str]:
         """What will become a problem unless somebody acts."""
-        if self.days_ahead >= partitions.WARN_BELOW_DAYS:
-            return []
-        return [
-            f"the ledger has partitions for {self.days_ahead} days ahead only:"
-            " a running flask work makes them"
-        ]
+        found = [self.old_transaction] if self.old_transaction else []
+        if self.days_ahead < partitions.WARN_BELOW_DAYS:
+            found.append(
+                f"the ledger has partitions for {self.days_ahead} days ahead only:"
+                " a running flask work makes them"
+            )
+        return found
 
 
 def check(database: Database, head: str | None) -> Readiness:
@@ -50,4 +52,6 @@ def check(database: Database, head: str | None) -> Readiness:
             revision=found,
             needed=head,
         )
-    return Readiness(revisions[0], partitions.days_ahead(database))
+    return Readiness(
+        revisions[0], partitions.days_ahead(database), queries.old_transaction(database)
+    )

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from sqlalchemy.exc import OperationalError
 
-from queueapp.jobs import control, minute_stats, partitions, transitions
+from queueapp.jobs import control, minute_stats, partitions, queries, transitions
 from queueapp.jobs.status import Event, Status
 from queueapp.version import VERSION
 from queueapp.worker.line import Line
@@ -24,6 +24,7 @@ from queueapp.worker.terms import Terms
 log = logging.getLogger("queueapp.worker")
 
 SEEN_EVERY_S = 60.0
+OLD_EVERY_S = 600.0
 DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
 PURGE_EVERY_S = 60.0
@@ -94,6 +95,7 @@ class Upkeep:
             Duty("stats", self.write_stats),
             Duty("purge", self.purge),
             Duty("drop", self.drop_days),
+            Duty("old transactions", self.look_for_old_transactions),
         ]
 
     def tick(self) -> None:
@@ -147,6 +149,14 @@ class Upkeep:
                 )
                 return DAYS_AGAIN_S
         return DAYS_EVERY_S
+
+    def look_for_old_transactions(self) -> float:
+        """Warn of a transaction that keeps the tables from being cleaned."""
+        with self._line.use() as connection:
+            warning = queries.old_transaction(connection)
+        if warning:
+            log.warning("%s", warning)
+        return OLD_EVERY_S
 
     def write_stats(self) -> float:
         """Write the minute's statistics, if no other worker has."""

@@ -150,16 +150,19 @@ def test_nothing_fails_while_the_database_takes_no_writes_and_all_goes_on_afterw
         say_and_reload(cluster, READ_ONLY.format("on"))
         until(lambda: refused(producers), "a job is refused")
         ready = web.ask("GET", "/readyz")
+        late = journey.processes.start("work", "flask", "--app", "wsgi", "work", "--drain")
         for job in held:
             journey.open(job)
         # The worker has met it at a settle, a claim, a look at the queue, and in a job's session.
         worker.wait_until_it_says("pump: database error ReadOnlySqlTransaction")
         until(lambda: len(journey.ledger.ends(held[1])) == 1, "the handler has met it")
+        late.wait_until_it_says("waiting: the database is read-only at the moment")
         say_and_reload(cluster, READ_ONLY.format("off"))
 
         before = len(accepted(producers))
         until(lambda: len(accepted(producers)) > before + 20, "20 jobs more are acknowledged")
     all_end_well(journey, [*held, *accepted(producers)])
+    assert late.wait() == 0, late.said()
 
     assert ready.status == 503
     assert {answer.status for answer in refused(producers)} == {503}

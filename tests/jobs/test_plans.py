@@ -142,6 +142,26 @@ def test_a_settle_under_a_pinned_snapshot_reads_no_more_the_longer_it_is_held(
     assert read[1] <= 1.2 * read[0]
 
 
+def test_a_claim_under_a_pinned_snapshot_reads_a_page_for_five_jobs_done_meanwhile_at_most(
+    probe: sa.Connection, engine: sa.Engine
+) -> None:
+    """It walks past what is dead and cannot be removed; afterwards it reads as little as before."""
+    done = 2_000
+    fill(probe, 3 * done, priority="0")
+    analyze(probe)
+    with Prepared(probe, "claim", exchange_statement(only=False, skip=False)) as claim:
+        before = claim.run(**TERMS | {"n": TINY, "slots": TINY})
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as pin:
+            pin.execute(sa.text("SELECT count(*) FROM jobs"))
+            churn(probe, done)
+            held = claim.run(**TERMS | {"n": TINY, "slots": TINY})
+        analyze(probe)
+        after = claim.run(**TERMS | {"n": TINY, "slots": TINY})
+
+    assert_small(held, before.reading + done // 5)
+    assert_small(after, 2 * before.reading)
+
+
 def churn(worker: sa.Connection, count: int) -> None:
     """Run so many jobs, a hundred at a time."""
     claims: list[Claim] = []

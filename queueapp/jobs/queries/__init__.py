@@ -31,6 +31,7 @@ from queueapp.jobs.queries.ledger import (
     list_events,
 )
 from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads_of, list_jobs
+from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
 
 __all__ = [
     "BODY_LIMIT",
@@ -65,6 +66,8 @@ __all__ = [
     "list_jobs",
     "longest_running",
     "newest_failures",
+    "old_transaction",
+    "oldest_transaction_s",
     "pulse",
     "pulse_of_job",
     "status_counts",

@@ -1,50 +1,28 @@
 """The outside ledger: what ran, written by the handlers themselves into a file of the test's own.
 
-Counts of runs come from here, never from the tables under test. One line a start and one an end,
-each a single append, so that any number of processes can write and a crash tears no line.
+Counts of runs come from here, never from the tables under test. ``flask chaos`` notes in the same
+way.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+from queueapp.commands.chaos import outside
+from queueapp.commands.chaos.outside import Line
+
+__all__ = ["GATES", "LEDGER", "Ledger", "Line", "note"]
 
 # The variables by which a worker process learns where the test keeps its files.
 LEDGER = "JOURNEY_LEDGER"
 GATES = "JOURNEY_GATES"
 
 
-@dataclass(frozen=True)
-class Line:
-    """``mono`` is the machine's monotonic clock, the same in all processes; ``at`` its wall."""
-
-    what: Literal["start", "end"]
-    job: int
-    attempt: int
-    pid: int
-    thread: str
-    mono: float
-    at: float
-
-
-def note(what: Literal["start", "end"], job: int, attempt: int) -> None:
+def note(what: outside.What, job: int, attempt: int) -> None:
     """Append a line. Called in the worker's process."""
-    line = Line(
-        what, job, attempt, os.getpid(), threading.current_thread().name,
-        time.monotonic(), time.time(),
-    )  # fmt: skip
-    text = json.dumps(line.__dict__) + "\n"
-    descriptor = os.open(os.environ[LEDGER], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+    outside.note(os.environ[LEDGER], what, job, attempt)
 
 
 class Ledger:
@@ -56,7 +34,7 @@ class Ledger:
 
     def lines(self) -> list[Line]:
         """All of it, in the order of writing."""
-        return [Line(**json.loads(text)) for text in self.path.read_text().splitlines()]
+        return outside.read(self.path)
 
     def starts(self, job: int | None = None) -> list[Line]:
         """The starts, of one job or of all."""

@@ -26,6 +26,7 @@ from queueapp.config import needs_database_url
 from queueapp.version import VERSION
 
 _HOME = "queueapp-chaos-"
+_KEPT = "kept"
 _INTERRUPTED = 130
 
 
@@ -82,15 +83,16 @@ def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
 
 
 def _run(app: Flask, plan: Plan, interruption: Interruption, *, keep: bool) -> Run:
-    for left in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
-        local_postgres.remove_abandoned(left / "postgres")
+    _clear_away()
     home = Path(tempfile.mkdtemp(prefix=_HOME))
     click.echo(
         f"Chaos with seed {plan.seed}: {plan.jobs} jobs, {plan.workers} workers, in {home}",
         err=True,
     )
     with ExitStack() as stack:
-        if not keep:
+        if keep:
+            (home / _KEPT).touch()
+        else:
             stack.callback(shutil.rmtree, home, ignore_errors=True)
         run = Run(plan, home, Path(app.root_path), interruption)
         stack.callback(run.close, keep=keep)
@@ -102,3 +104,13 @@ def _run(app: Flask, plan: Plan, interruption: Interruption, *, keep: bool) -> R
     if keep:
         click.echo(f"Data, logs and the outside ledger are kept in {home}", err=True)
     return run
+
+
+def _clear_away() -> None:
+    """Remove what killed runs could not remove themselves, but nothing that is in use or kept."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
+        server = left / "postgres"
+        if server.exists() and not (left / _KEPT).exists():
+            local_postgres.remove_abandoned(server)
+            if not server.exists():
+                shutil.rmtree(left, ignore_errors=True)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from sqlalchemy import Engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
@@ -79,7 +79,7 @@ class Sessions:
             try:
                 session.connection()
                 return session
-            except (DBAPIError, PoolTimeout) as error:
+            except (OperationalError, PoolTimeout) as error:
                 session.close()
                 log.debug("no connection for a handler's session: %s", type(error).__name__)
             self._short_until = time.monotonic() + SHORT_FOR_S

@@ -99,3 +99,10 @@ def session(context: JobContext, ms: float = 50.0) -> dict[str, Any]:
     with noted(context) as result:
         context.session.execute(text("SELECT pg_sleep(:s)"), {"s": ms / 1000})
         return result
+
+
+@handler("journey.large")
+def large(context: JobContext, text: str) -> dict[str, Any]:
+    """Have a payload of any size."""
+    with noted(context) as result:
+        return {**result, "length": len(text)}

@@ -28,6 +28,8 @@ class Proxy:
         self.url = target.set(host=host, port=port).render_as_string(hide_password=False)
         # When somebody connected, by the monotonic clock.
         self.accepted: list[float] = []
+        # When somebody asked something: each round trip is one.
+        self.asked: list[float] = []
         self._open: set[socket.socket] = set()
         self._flows = threading.Event()
         self._flows.set()
@@ -93,12 +95,13 @@ class Proxy:
             return
         onward.settimeout(None)
         self._open.add(onward)
-        self._spawn(self._forward, onward, line)
-        self._forward(line, onward)
+        self._spawn(self._forward, onward, line, [])
+        self._forward(line, onward, self.asked)
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, at: list[float]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                at.append(time.monotonic())
                 self._flows.wait()
                 sink.sendall(data)
         # An end is news as well, and travels no faster.

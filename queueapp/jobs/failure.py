@@ -10,6 +10,8 @@ import hashlib
 import re
 import sysconfig
 import traceback
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -120,8 +122,17 @@ def _traceback(error: BaseException) -> str:
         whole = traceback.TracebackException.from_exception(error, limit=-_FRAMES, compact=True)
         # The message is among the pieces: frames and causes are not to be cut away for it.
         return "".join(cut_middle(piece, MESSAGE_LIMIT) for piece in whole.format())
+    # A line of source may be what cannot be shown: a lone surrogate in one is enough.
     except BaseException:
-        return "".join(traceback.format_tb(error.__traceback__, limit=-_FRAMES))
+        last = f"{type(error).__qualname__}: {_text(error)}\n"
+        return "".join(_bare_frames(error.__traceback__)) + cut_middle(last, MESSAGE_LIMIT)
+
+
+def _bare_frames(trace: TracebackType | None) -> Iterator[str]:
+    """The innermost frames without their source."""
+    yield "Traceback (most recent call last), without source:\n"
+    for frame, line in deque(traceback.walk_tb(trace), _FRAMES):
+        yield f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}\n'
 
 
 def _own_frames(trace: TracebackType | None) -> tuple[str, ...]:

@@ -38,6 +38,11 @@ class Attempt:
         return self.given_up_at is not None
 
     @property
+    def ran_s(self) -> float:
+        """How long its handler has been at work."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
+
+    @property
     def lease(self) -> Held:
         """The lease's identity."""
         return Held(self.claim.id, self.claim.token)

@@ -78,6 +78,9 @@ class LeaseKeeper:
             self._heed(held[token], token, answer)
 
     def _heed(self, attempt: Attempt, token: UUID, answer: Renewal) -> None:
+        if answer == "busy" and self._overdue(attempt):
+            # Its handler may be who holds the row, in a transaction that never ends.
+            answer = "timeout"
         story.renewed(attempt, answer)
         if answer == "cancel":
             attempt.context.interrupt("cancel")
@@ -87,3 +90,8 @@ class LeaseKeeper:
         elif answer == "timeout" and self._attempts.give_up(token):
             attempt.context.interrupt("timeout")
             self._send(timed_out(attempt, self._terms))
+
+    def _overdue(self, attempt: Attempt) -> bool:
+        timeout = attempt.claim.timeout_s
+        limit = self._terms.job_timeout if timeout is None else timeout
+        return 0 < limit < attempt.ran_s

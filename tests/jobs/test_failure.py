@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -220,6 +221,19 @@ def test_a_circle_of_causes_ends() -> None:
     first.__cause__, second.__cause__ = second, first
 
     assert_storable(of_exception(first))
+
+
+def test_a_source_line_that_cannot_be_shown_costs_the_source_alone() -> None:
+    name = "<a template>"
+    linecache.cache[name] = (1, None, ["raise \ud800\x00\n"], name)
+
+    failure = of_exception(caught(lambda: exec(compile("1 / 0", name, "exec"))))
+
+    assert (failure.error_class, failure.message) == ("ZeroDivisionError", "division by zero")
+    assert failure.traceback is not None
+    assert f'File "{name}", line 1' in failure.traceback
+    assert failure.traceback.endswith("ZeroDivisionError: division by zero\n")
+    assert_storable(failure)
 
 
 def test_a_nested_group_is_described() -> None:

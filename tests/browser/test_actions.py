@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import queries, transitions
@@ -100,6 +100,33 @@ def test_a_verb_that_comes_too_late_says_so_and_leaves_the_list(
     expect(page.locator("#notice")).to_have_text(re.compile(f"job {job.id} is queued"))
     expect(page.locator("#dialog")).to_be_hidden()
     expect(page.locator(f"#job-{job.id}")).to_be_visible()
+
+
+def test_a_double_click_on_a_slow_link_retries_once(
+    page: Page, live_server: str, session: Session
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+    page.click(f"#job-{job.id} [data-verb=retry]")
+    page.wait_for_selector("#dialog[open]")
+    under_way: list[Route] = []
+
+    def hold(route: Route) -> None:
+        under_way.append(route)
+
+    page.route("**/retry", hold)
+
+    page.dblclick("#dialog button[data-verb=retry]")
+    expect(page.locator("#dialog button[data-verb=retry]")).to_be_disabled()
+    for route in under_way:
+        route.continue_()
+
+    expect(page.locator("#notice")).to_have_text("Retrying 1 job.")
+    assert len(under_way) == 1
+    session.rollback()
+    events = [event.event for event in queries.events_of(session, job.id)]
+    assert events.count("requeued") == 1
 
 
 def test_no_answer_to_a_verb_is_said(

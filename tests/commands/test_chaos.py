@@ -209,7 +209,7 @@ def test_a_short_run_holds_and_leaves_nothing(tmp_path: Path) -> None:
     report = json.loads(file.read_text())
     assert report["holds"]
     assert "150 created, 150 finished" in said
-    assert sum(report["faults"].values()) >= 6
+    assert sum(report["faults"].values()) >= 2
     assert list(tmp_path.glob("queueapp-chaos-*")) == []
 
 

@@ -89,7 +89,7 @@ class Run:
         began = time.monotonic()
         coming = faults.schedule(plan.seed, plan.seconds, plan.workers, plan.lease)
         while (spent := time.monotonic() - began) < plan.seconds and not self._interruption.count:
-            if coming and coming[0].at <= spent:
+            if coming and coming[0].at <= spent and self._stage.stands():
                 self._strike(coming.pop(0))
             self._look("breaking things")
 

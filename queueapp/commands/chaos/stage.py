@@ -71,6 +71,7 @@ class Stage:
         self._again_at = [0.0] * workers
         self._all: list[Child] = []
         self._leaving: list[Child] = []
+        self._ready: set[int] = set()
         self._frozen: list[tuple[float, Child]] = []
 
     # Beginning and end
@@ -133,6 +134,23 @@ class Stage:
 
     # Harm
 
+    def stands(self) -> bool:
+        """Whether half of the workers work: on a busy machine faults wait for that, or all of them
+        would hit workers that have not begun."""
+        return 2 * sum(map(self._works, self._slots)) >= len(self._slots)
+
+    def _works(self, child: Child) -> bool:
+        if child.pid not in self._ready and child.is_running and _is_ready(child):
+            self._ready.add(child.pid)
+        frozen = any(child is other for _, other in self._frozen)
+        return child.is_running and child.pid in self._ready and not frozen
+
+    def _victim(self, fault: Fault) -> int:
+        """The worker that is meant, or the next one that works."""
+        count = len(self._slots)
+        from_there = [(fault.worker + step) % count for step in range(count)]
+        return next((slot for slot in from_there if self._works(self._slots[slot])), fault.worker)
+
     def strike(self, fault: Fault) -> None:
         """Do harm."""
         harm: dict[Kind, Callable[[Fault], None]] = {
@@ -150,20 +168,21 @@ class Stage:
             self.away.append(time.monotonic() - began)
 
     def _kill(self, fault: Fault) -> None:
-        child = self._slots[fault.worker]
+        slot = self._victim(fault)
+        child = self._slots[slot]
         child.kill()
         self.deaths[child.pid] = time.monotonic()
-        self._slots[fault.worker] = self._work(fault.worker)
+        self._slots[slot] = self._work(slot)
 
     def _deploy(self, fault: Fault) -> None:
         """The new release starts at once, beside the old one that hands back."""
-        child = self._slots[fault.worker]
-        child.ask_to_stop()
-        self._leaving.append(child)
-        self._slots[fault.worker] = self._work(fault.worker)
+        slot = self._victim(fault)
+        self._slots[slot].ask_to_stop()
+        self._leaving.append(self._slots[slot])
+        self._slots[slot] = self._work(slot)
 
     def _freeze(self, fault: Fault) -> None:
-        child = self._slots[fault.worker]
+        child = self._slots[self._victim(fault)]
         child.send(signal.SIGSTOP)
         self._frozen.append((time.monotonic() + fault.lasts, child))
 

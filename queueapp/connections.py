@@ -6,6 +6,7 @@ and held for the life of the process; in production that is an error instead.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from queueapp.bounded import BoundedConnection
 from queueapp.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
 from queueapp.config import Settings, needs_database_url
 from queueapp.errors import SettingError
+from queueapp.fuse import Fuse
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class Address:
         self._local: local_postgres.LocalPostgres | None = None
         # What this process does with the application's own engine: see ``take_role``.
         self.role = Role.WEB
+        self.fuse = Fuse()
 
     @property
     def is_local(self) -> bool:
@@ -142,7 +145,8 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
     else:
         arguments["options"] = _options(role, bounds)
         arguments["prepare_threshold"] = _PREPARE_AFTER[role]
-    connection = BoundedConnection.connect(**arguments | target)
+    with address.fuse.guarding() if role is Role.WEB else contextlib.nullcontext():
+        connection = BoundedConnection.connect(**arguments | target)
     connection.limit_s = bounds.limit_s
     connection.has_session = not settings.pooler
     # Said with each BEGIN, for the role's own default is not known here.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -58,7 +60,7 @@ def test_server_that_acknowledges_and_never_answers_is_given_up(
 ) -> None:
     web = journey.web(DATABASE_URL=proxy.url)
     first, _ = create(web)
-    quick = {"DATABASE_URL": proxy.url, "QUEUE_WORK_QUERY_TIMEOUT": "1s"}
+    quick: dict[str, Any] = {"DATABASE_URL": proxy.url, "QUEUE_WORK_QUERY_TIMEOUT": "1s"}
     stays = journey.work("--concurrency", "1", **quick)
     job = journey.enqueue_one("journey.gate")
     journey.wait_for_start(job)
@@ -66,8 +68,9 @@ def test_server_that_acknowledges_and_never_answers_is_given_up(
 
     proxy.stall()
     leaves.send(signal.SIGTERM)
-    # The first on a connection that was open before, the second on a new one.
-    slow = [create(web) for _ in range(2)]
+    # More than the web has threads: on open connections, on new ones, and behind others.
+    with ThreadPoolExecutor(12) as clients:
+        slow = list(clients.map(create, [web] * 12))
     journey.open(job)
     left_in_time(leaves)
     stays.wait_until_it_says("pump: database error", within=20)
@@ -107,9 +110,8 @@ def test_lost_packets_block_nobody_and_cost_a_lease_at_most(
         began = time.monotonic()
         leaves.send(signal.SIGTERM)
         # Both on open connections and on new ones, one after the other and at once.
-        asked: list[Callable[[], tuple[Answer, float]]] = []
         for _ in range(2):
-            asked = [network.begin_inside(lambda: create(web)) for _ in range(4)]
+            asked = [network.begin_inside(lambda: create(web)) for _ in range(12)]
             assert all(refused_in_time(each()) for each in asked)
         left_in_time(leaves)
         journey.work(QUEUE_LEASE="6s")

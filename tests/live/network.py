@@ -38,7 +38,7 @@ class Network:
         self.address = f"10.213.{block // 256}.{block % 256 + 1}"
         self._inner = f"10.213.{block // 256}.{block % 256 + 2}"
         self._make()
-        self._entered = ThreadPoolExecutor(8, initializer=self._enter)
+        self._entered = ThreadPoolExecutor(16, initializer=self._enter)
 
     def _make(self) -> None:
         _ip("netns", "add", self._name)

@@ -18,7 +18,7 @@ from flask.cli import ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.config import Settings
-from queueapp.connections import address_of, worker_engine
+from queueapp.connections import address_of, worker_engine, worker_needs
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import Death
 from queueapp.worker import Terms, story
@@ -33,7 +33,13 @@ AGAIN_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def run(
-    app: Flask, settings: Settings, terms: Terms, *, processes: int, options: Mapping[str, Any]
+    app: Flask,
+    settings: Settings,
+    terms: Terms,
+    *,
+    processes: int,
+    options: Mapping[str, Any],
+    for_good: bool,
 ) -> int:
     """Supervise ``processes`` workers with these options until the end; the exit status."""
     command = [sys.executable, "-m", "flask", *_application(), "work", *_words(options)]
@@ -46,11 +52,13 @@ def run(
         grace=terms.grace,
         drain=terms.drain,
     )
+    needs = worker_needs(terms.concurrency, listens=terms.listen)
     log.info(
-        "supervisor %d: %d worker processes of %d threads", os.getpid(), processes,
-        terms.concurrency,
+        "supervisor %d: %d worker processes of %d threads; database connections: %d, %d at most",
+        os.getpid(), processes, terms.concurrency, processes * needs.always,
+        processes * needs.most,
     )  # fmt: skip
-    return supervisor.run()
+    return supervisor.run(for_good=for_good)
 
 
 def _application() -> list[str]:

@@ -17,6 +17,7 @@ from flask.cli import with_appcontext
 
 from queueapp.bounds import Role
 from queueapp.commands import supervise
+from queueapp.commands.leaving import is_process, leave
 from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
 from queueapp.connections import listen_connection, take_role, worker_engine, worker_needs
@@ -115,10 +116,13 @@ def work(processes: int | None, **options: Any) -> None:
     with _right_to_work(settings, wanted, lifeline):
         if lifeline is None and (wanted > 1 or terms.max_jobs or terms.max_rss):
             db.engine.dispose()
-            status = supervise.run(app, settings, terms, processes=wanted, options=options)
+            status = supervise.run(
+                app, settings, terms, processes=wanted, options=options, for_good=is_process()
+            )
         else:
             status = _work(app, settings, terms, lifeline)
-    sys.stderr.flush()
+    if is_process():
+        leave(status)
     if status:
         raise SystemExit(status)
 
@@ -226,7 +230,7 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
     # The check of the schema has left one: the worker's own come first.
     db.engine.dispose()
     try:
-        return worker.run()
+        return worker.run(for_good=is_process())
     finally:
         engine.dispose()
 

@@ -38,8 +38,11 @@ class Bell:
             return heard
 
     @contextmanager
-    def hearing(self, *numbers: signal.Signals) -> Iterator[None]:
-        """Let these signals ring. Elsewhere than in the main thread signals cannot be heard."""
+    def hearing(self, *numbers: signal.Signals, for_good: bool = False) -> Iterator[None]:
+        """Let these signals ring. Elsewhere than in the main thread signals cannot be heard.
+
+        ``for_good``: the process ends after this; one that is repeated must not change how.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -48,7 +51,7 @@ class Bell:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_IGN if for_good else handler)
 
     def _heard(self, number: int, _frame: Any) -> None:
         self._rung.put(number)

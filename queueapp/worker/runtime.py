@@ -14,7 +14,6 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 from flask import Flask
 from sqlalchemy import Engine
@@ -23,7 +22,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from queueapp.extensions import db
 from queueapp.handlers import JobContext, kinds
 from queueapp.jobs.claim import Claim
-from queueapp.jobs.status import Reason
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
 from queueapp.worker.bell import Bell
@@ -34,10 +32,10 @@ from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.line import lines
 from queueapp.worker.loop import Loop
 from queueapp.worker.lost_slots import LostSlots
-from queueapp.worker.outcomes import handed_back
 from queueapp.worker.patience import Sessions
 from queueapp.worker.pump import Pump
 from queueapp.worker.recycle import Recycling
+from queueapp.worker.shutdown import LAST_WORDS_S, Shutdown
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
 from queueapp.worker.sweeper import Sweeper
@@ -49,9 +47,6 @@ log = logging.getLogger("queueapp.worker")
 
 # pump, lease keeper, housekeeping
 CONNECTIONS = 3
-# After being asked to stop a handler has this long to raise before its job is handed back.
-LAST_WORDS_S = 1.0
-FLUSH_S = 5.0
 
 
 class Worker:
@@ -86,6 +81,7 @@ class Worker:
         self._stopping = self._hurried = False
         self._dead: str | None = None
         self._replace: str | None = None
+        self._listener: Loop | None = None
         self._loops = self._make_loops()
 
     def _make_loops(self) -> list[Loop]:
@@ -97,7 +93,8 @@ class Worker:
     def listen(self, wakeup: Wakeup) -> None:
         """Hear of new jobs at once; without it they wait for the poll."""
         wakeup.come_after(self._lines, lambda: self.sessions.are_short)
-        self._loops.append(Loop("wakeup", wakeup.tick, self._gave_up))
+        self._listener = Loop("wakeup", wakeup.tick, self._gave_up)
+        self._loops.append(self._listener)
 
     # What threads call
 
@@ -157,11 +154,14 @@ class Worker:
         self._stopping = True
         self._bell.ring()
 
-    def run(self) -> int:
-        """Work until told to stop, drained, replaced, or a loop has died; the exit status."""
+    def run(self, *, for_good: bool = False) -> int:
+        """Work until told to stop, drained, replaced, or a loop has died; the exit status.
+
+        ``for_good``: the process ends then, and hears no signal any more.
+        """
         if self._lifeline:
             self._lifeline.listen(self.stop)
-        with self._bell.hearing(signal.SIGTERM, signal.SIGINT):
+        with self._bell.hearing(signal.SIGTERM, signal.SIGINT, for_good=for_good):
             self._start()
             while not self._finished():
                 self._pause(1.0)
@@ -227,29 +227,19 @@ class Worker:
         self._say(Word.REPLACE if self._replace else Word.LEAVING)
         if self._replace:
             log.info("worker %s takes nothing more: %s", self.terms.name, self._replace)
-        began = time.monotonic()
-        self.pump.claiming = False
-        for loop in self._loops:
-            loop.wake()
-        # A claim may be under way: it has to arrive before anybody can say that nothing runs.
-        self._wait_for_pump(lambda: self.pump.closed)
-        self._wait_idle(self.terms.grace - (time.monotonic() - began))
-        if self.attempts.leases():
-            self.attempts.interrupt("shutdown")
-            self._wait_idle(LAST_WORDS_S, hurry=False)
-        for token in self.attempts.unreturned():
-            self.pump.abandon(token)
-        for attempt in self.attempts.leases():
-            if self.attempts.give_up(attempt.claim.token):
-                log.warning("job %d did not stop in time: handed back", attempt.claim.id)
-                self.inbox.put(handed_back(attempt, self.terms, Reason.SHUTDOWN))
-        self._flush()
-        for loop in self._loops:
-            loop.stop()
-        self.inbox.wake()
-        deadline = time.monotonic() + LAST_WORDS_S
-        for loop in self._loops:
-            loop.join(max(deadline - time.monotonic(), 0.0))
+        if self._listener:
+            self._listener.stop()
+        shutdown = Shutdown(
+            self.terms,
+            self.attempts,
+            self.inbox,
+            self.pump,
+            self._loops,
+            pause=self._pause,
+            is_hurried=lambda: self._hurried,
+            is_dead=lambda: self._dead is not None,
+        )
+        shutdown.run()
         # Who still waits for the database now waits in vain, and must not keep us from leaving.
         for line in self._lines:
             line.cut()
@@ -260,28 +250,6 @@ class Worker:
         """Close the connections of the loops."""
         for line in self._lines:
             line.drop()
-
-    def _wait_idle(self, seconds: float, *, hurry: bool = True) -> None:
-        deadline = time.monotonic() + seconds
-        while self.attempts.leases() and not self._dead:
-            if hurry and self._hurried:
-                return
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            self._pause(min(left, 0.5))
-
-    def _flush(self) -> None:
-        """Let the pump write what has ended; give up when the database does not take it."""
-        self._wait_for_pump(lambda: self.pump.settled)
-        if not self.pump.settled:
-            log.warning("some outcomes could not be written: their leases will run out")
-
-    def _wait_for_pump(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + FLUSH_S
-        while not done() and time.monotonic() < deadline and not self._dead:
-            self.inbox.wake()
-            self._pause(0.02)
 
     def _sign_off(self) -> None:
         housekeeping = self._loops[0]

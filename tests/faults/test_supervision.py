@@ -169,16 +169,18 @@ def test_recycled_processes_lose_no_job_and_no_attempt(
 
 
 def test_drain_ends_when_every_process_has_drained(journey: Journey) -> None:
-    poison = journey.enqueue_one("journey.exit", max_attempts=1, priority=1)
+    poison = journey.enqueue_one("journey.exit", max_attempts=2, priority=1)
     jobs = journey.enqueue("journey.tick", count=40)
     group = journey.work("--processes=2", "--drain", "--concurrency=1", ready=False)
 
     assert group.wait() == 0, group.said()
 
-    assert journey.job(poison).status == "failed"
+    assert (journey.job(poison).status, journey.job(poison).attempts) == ("failed", 2)
+    assert end_of(journey, poison) == ("failed", "attempts_used_up")
+    assert len(journey.ledger.starts(poison)) == 2
     assert {journey.job(job).status for job in jobs} == {"succeeded"}
-    # Two, and one in place of the one that died; those that had drained were not started again.
-    assert len(started(group)) == 3
+    # Two, and one for each that died; those that had drained were not started again.
+    assert len(started(group)) == 4
 
 
 def test_schema_that_no_longer_fits_ends_all_of_it_with_the_message(journey: Journey) -> None:

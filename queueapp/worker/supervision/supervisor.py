@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from queueapp.jobs.transitions import Death
 from queueapp.worker.bell import Bell
+from queueapp.worker.shutdown import LAST_WORDS_S
 from queueapp.worker.supervision.child import Child, End
 from queueapp.worker.supervision.lifeline import Word
 from queueapp.worker.supervision.statuses import HOPELESS, REPLACE, STOPPED, UNAVAILABLE
@@ -33,7 +34,6 @@ MOST_FALSE_STARTS = 10
 AFTER_STOP_S = 1.0
 # What a process gets beyond its grace, to hand back and write.
 MARGIN_S = 4.0
-LAST_WORDS_S = 1.0
 # How long the end waits for jobs of dead processes to be taken back.
 TAKE_BACK_S = 3.0
 LOOK_EVERY_S = 0.25
@@ -78,9 +78,13 @@ class Supervisor:
         self._failed = False
         self._threads: list[threading.Thread] = []
 
-    def run(self) -> int:
-        """Supervise until stopped, drained, or without hope; the exit status."""
-        with self._bell.hearing(signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+    def run(self, *, for_good: bool = False) -> int:
+        """Supervise until stopped, drained, or without hope; the exit status.
+
+        ``for_good``: the process ends then, and hears no signal any more.
+        """
+        heard = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+        with self._bell.hearing(*heard, for_good=for_good):
             while self._look():
                 for number in self._bell.wait(LOOK_EVERY_S):
                     if number != signal.SIGCHLD:
@@ -207,8 +211,9 @@ class Supervisor:
         self._stop(Word.STOP)
 
     def _log_end(self, slot: Slot, child: Child, end: End, further: str) -> None:
+        unborn = child.name is None and self._stopping
         log.log(
-            logging.INFO if end.orderly else logging.ERROR,
+            logging.INFO if end.orderly or unborn else logging.ERROR,
             "worker process %d (pid %d) ended after %.0fs: %s%s",
             slot.number, child.pid, end.lived_s, end.how, further,
         )  # fmt: skip

@@ -46,11 +46,12 @@ class Bounds:
     lock_s: float | None = None
     idle_transaction_s: float | None = None
     idle_s: float | None = None
+    patience_s: float | None = None
 
     @property
     def limit_s(self) -> float | None:
-        """The client's limit on a statement."""
-        return None if self.query_s is None else self.query_s + SLACK_S
+        """The client's limit on a statement; without one of the server ``patience_s``."""
+        return self.patience_s if self.query_s is None else self.query_s + SLACK_S
 
     def of_the_session(self) -> dict[str, str]:
         """The server's settings for these bounds."""
@@ -83,5 +84,12 @@ def bounds_of(settings: Settings, role: Role) -> Bounds:
         idle_s = (
             max(HANDLER_IDLE_TRANSACTION_S, settings.job_timeout) if settings.job_timeout else 0
         )
-        return Bounds(connect_s, network_s, idle_transaction_s=idle_s, idle_s=HANDLER_IDLE_S)
+        return Bounds(
+            connect_s,
+            network_s,
+            idle_transaction_s=idle_s,
+            idle_s=HANDLER_IDLE_S,
+            # Not less than any job may take, so that the thread comes back some day.
+            patience_s=idle_s or None,
+        )
     return Bounds(connect_s, network_s, None, settings.lock_timeout)

@@ -177,8 +177,8 @@ def bind_address(engine: Engine, address: Address, role: Role | None = None) -> 
     # A connection that has rested may be dead: it is asked before use, and not for long.
     @event.listens_for(engine, "checkin")
     def _rests(connection: BoundedConnection | None, _record: Any) -> None:
-        if connection is not None and connection.limit_s is not None:
-            connection.limit_s = min(PING_S, connection.limit_s)
+        if connection is not None:
+            connection.limit_s = PING_S
 
     @event.listens_for(engine, "checkout")
     def _works(connection: BoundedConnection, _record: Any, _proxy: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -30,14 +31,14 @@ class SmallDisk:
 
     def fill(self) -> None:
         """Leave no byte free."""
-        with self._ballast.open("ab") as ballast:
-            while free := self.free_bytes:
-                try:
-                    os.posix_fallocate(ballast.fileno(), ballast.tell(), free)
-                    ballast.seek(0, os.SEEK_END)
-                except OSError:
-                    # Somebody else took a part of it in between.
-                    continue
+        with self._ballast.open("ab", buffering=0) as ballast:
+            # Most of it at once; others may take some of the rest meanwhile.
+            os.posix_fallocate(ballast.fileno(), 0, max(self.free_bytes - 2**20, 1))
+            ballast.seek(0, os.SEEK_END)
+            for size in (2**16, 2**12):
+                with contextlib.suppress(OSError):
+                    while ballast.write(bytes(size)):
+                        pass
 
     def free(self) -> None:
         """Give back what ``fill`` took."""

@@ -239,11 +239,12 @@ def test_console_and_api_read_from_a_standby_and_refuse_to_act_there(
     read = {path: client.get(path).status_code for path in pages + reads}
     acted = client.post(f"/jobs/{job}/cancel", headers={"Sec-Fetch-Site": "same-origin"})
     created = client.post("/api/jobs", json={"kind": "demo.echo"})
+    ready = client.get("/readyz")
     with app.app_context():
         db.engine.dispose()
 
     assert set(read.values()) == {200}, read
-    assert client.get("/readyz").status_code == 503
+    assert ready.status_code == 503
     assert (acted.status_code, created.status_code) == (503, 503)
     assert "read-only at the moment" in acted.text, acted.text[-2500:]
     assert int(created.headers["Retry-After"]) > 0

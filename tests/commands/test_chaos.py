@@ -40,6 +40,7 @@ def line(what: outside.What, at: float, attempt: int = 1, pid: int = 7) -> Line:
 def good() -> Evidence:
     """One job, frozen with its first holder at 11, swept at 15, run to its end by the second."""
     return Evidence(
+        asked=1,
         promised=[1],
         jobs=[Job(1, "succeeded", None, None)],
         events=[
@@ -77,6 +78,7 @@ DOCTORED: list[tuple[Doctor, str]] = [
     (lambda e: e.promised.clear(), "every acknowledged job exists, once"),
     (lambda e: e.refused.append("500"), "producers hear yes or 'not now', nothing else"),
     (lambda e: e.jobs.__setitem__(0, Job(1, "queued", None, None)), "every job has ended"),
+    (lambda e: setattr(e, "asked", 2), "every job has ended"),
     (fail, "no fault fails a job"),
     (lambda e: e.events.append(e.events[5]), "no job finished twice"),
     (lambda e: without(e, "succeeded"), "no job finished twice"),

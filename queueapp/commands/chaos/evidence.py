@@ -57,8 +57,11 @@ class Event(NamedTuple):
 
 @dataclass
 class Evidence:
-    """Everything that the invariants judge. ``deaths``: when processes were killed, by pid."""
+    """Everything that the invariants judge. ``asked``: how many jobs were to be created;
+    ``deaths``: when processes were killed, by pid.
+    """
 
+    asked: int = 0
     promised: list[int] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

@@ -58,10 +58,12 @@ def answers(evidence: Evidence) -> Finding:
 
 
 def ends(evidence: Evidence) -> Finding:
-    """Every job has come to an end."""
+    """Every job that was to be created has been, and has come to an end."""
     left = [f"job {job.id} is {job.status}" for job in evidence.jobs if job.status not in FINAL]
     figures = f"{len(evidence.jobs)} created, {len(evidence.jobs) - len(left)} finished"
-    return Finding("every job has ended", figures, left)
+    missing = evidence.asked - len(evidence.promised)
+    late = [f"{missing} jobs could not be created in time: give --settle more"] * (missing > 0)
+    return Finding("every job has ended", figures, late + left)
 
 
 def successes(evidence: Evidence) -> Finding:

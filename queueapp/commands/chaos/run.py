@@ -53,7 +53,7 @@ class Run:
             connect_args={"application_name": "queueapp-chaos", "connect_timeout": 5},
         )
         self._progress = Progress(self._stage.plain_url, plan.jobs)
-        self._evidence = Evidence(deaths=self._stage.deaths, fell=self._stage.fell)
+        self._evidence = Evidence(asked=plan.jobs, deaths=self._stage.deaths, fell=self._stage.fell)
         self.report = Report(
             {
                 "seed": plan.seed,

@@ -1,0 +1,38 @@
+"""Whatever keeps the database from working is a 503 that says when to try again."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from queueapp.bounded import NoAnswer
+from queueapp.error_handlers.faults import problem_of
+
+# Read-only, deadlock, serialization, disk, memory, connections, lock, cancelled, shutting down,
+# starting up, input and output, connection broken, transaction or session idle for too long.
+STATES = "25006 40P01 40001 53100 53200 53300 55P03 57014 57P01 57P03 58030 08006 25P03 57P05"
+
+
+@pytest.mark.parametrize("state", STATES.split())
+def test_state_of_the_database_is_told_as_unavailable(state: str) -> None:
+    raised = psycopg.errors.lookup(state)("no luck")
+
+    problem = problem_of(DBAPIError.instance("SELECT 1", {}, raised, psycopg.Error))
+
+    assert (problem.status, problem.code) == (503, "database_unavailable")
+    assert dict(problem.headers)["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize(
+    "raised", [NoAnswer("no answer"), psycopg.InterfaceError("closed"), PoolTimeout("all in use")]
+)
+def test_no_answer_and_no_connection_are_told_alike(raised: Exception) -> None:
+    assert problem_of(raised).status == 503
+
+
+def test_fault_of_ours_is_not_told_as_one_of_the_database() -> None:
+    raised = psycopg.errors.lookup("42601")("syntax")
+
+    assert problem_of(raised).status == 500

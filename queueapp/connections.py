@@ -34,8 +34,12 @@ WORKER_LINES = 3
 READ_ONLY = "25006"
 
 # Every statement is written for READ COMMITTED, whatever the role's default is. Instants inside
-# JSON come in the session's zone; one zone makes them easy to read.
-SESSION = "-c timezone=UTC -c default_transaction_isolation=read\\ committed"
+# JSON come in the session's zone; one zone makes them easy to read. The driver reads
+# instants in no style but ISO.
+SESSION = (
+    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres"
+    " -c default_transaction_isolation=read\\ committed"
+)
 
 # Worker statements are tiny and hot: compiling them costs more than it can save, and so does
 # planning them anew each time (2.4 ms a turn; left to choose, PostgreSQL does so whenever a single

@@ -1,4 +1,4 @@
-"""``flask jobs``: enqueue, look at, cancel and retry jobs from a terminal."""
+"""``flask jobs``: enqueue, look at, cancel, retry and take back jobs from a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from flask import Flask
+from flask import Flask, current_app
 from flask.cli import AppGroup
 
 from queueapp import handlers
@@ -17,6 +17,7 @@ from queueapp.errors import QueueError, UnknownKind
 from queueapp.extensions import db
 from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
 from queueapp.jobs import queries, transitions
+from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from queueapp.jobs.transitions import Moved
@@ -24,7 +25,7 @@ from queueapp.jobs.transitions import Moved
 _EVENTS_SHOWN = 200
 _PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 
-group = AppGroup("jobs", help="Enqueue, list, show, cancel and retry jobs.")
+group = AppGroup("jobs", help="Enqueue, list, show, cancel, retry and take back jobs.")
 
 
 def init_app(app: Flask) -> None:
@@ -157,6 +158,35 @@ def retry(job_ids: Sequence[int], reason: str | None) -> None:
       flask jobs list --status failed --json | jq .id | xargs flask jobs retry
     """
     _each(transitions.requeue, job_ids, reason)
+
+
+@group.command()
+def sweep() -> None:
+    """Take back jobs whose worker is gone, where no worker is left to do so.
+
+    Every running `flask work` sweeps, the ones without threads as well; this does it once. Only
+    leases that ran out are taken: a worker that lives renews its own.
+
+    \b
+    Examples:
+      flask jobs sweep
+    """
+    settings = current_app.extensions["queue_settings"]
+    session, taken = db.session(), 0
+    while True:
+        batch = transitions.expire(
+            session,
+            actor=actor(),
+            backoff=Backoff(settings.backoff_base, settings.backoff_cap, settings.max_handbacks),
+            job_timeout_s=settings.job_timeout,
+        )
+        session.commit()
+        for lease in batch:
+            click.echo(f"job {lease.id} {lease.kind}: lost by {lease.holder} → {lease.status}")
+        taken += len(batch)
+        if not batch:
+            break
+    click.echo(f"{taken} jobs taken back")
 
 
 def _each(verb: Callable[..., list[Moved]], job_ids: Sequence[int], reason: str | None) -> None:

@@ -57,6 +57,8 @@ class Pump:
         self.terms = terms
         self.holder = terms.holder
         self.paused = False
+        # Housekeeping has yet to say what is paused and held: until then nothing is claimed.
+        self.blind = False
         self.claiming = True
         self.drained = False
         self.closed = terms.concurrency == 0
@@ -167,7 +169,7 @@ class Pump:
         self._note_drained(slots, len(exchange.claims))
 
     def _room(self) -> tuple[int, int]:
-        if not self.claiming or self.paused:
+        if not self.claiming or self.paused or self.blind:
             return 0, 0
         free = max(self.terms.concurrency - len(self._attempts), 0)
         ahead = len(self._attempts) + free - self.terms.concurrency

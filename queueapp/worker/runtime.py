@@ -199,6 +199,7 @@ class Worker:
         # Leases come first when the server has few connections left.
         with contextlib.suppress(SQLAlchemyError):
             self._beat.open()
+        self.pump.blind = True
         for loop in self._loops:
             loop.start()
 

@@ -73,10 +73,21 @@ def test_all_other_jobs_go_on_while_a_running_row_is_locked_for_a_minute(
 
 def test_locked_row_at_the_head_of_the_queue_stops_nobody(journey: Journey) -> None:
     first = journey.enqueue_one("journey.tick", priority=100)
+    web = journey.web()
 
     with journey.locked(first):
         journey.workers(2, "--concurrency", "4")
         seconds_for(journey, 300)
+        for page in ("/api/jobs", f"/api/jobs/{first}", "/api/stats", "/", "/jobs", "/events"):
+            assert web.ask("GET", page).status == 200
+        # Neither sweep nor retention waits for it.
+        for words, said in (
+            ("jobs sweep", "0 jobs taken"),
+            ("purge --succeeded 0", "300 succeeded"),
+        ):
+            command = journey.processes.start(words, "flask", "--app", "wsgi", *words.split())
+            assert command.wait() == 0, command.said()
+            assert said in command.said()
         assert journey.job(first).status == "queued"
 
     row = journey.wait_for_status(first, "succeeded", within=5)

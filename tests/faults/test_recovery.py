@@ -82,10 +82,12 @@ def test_late_result_of_a_frozen_worker_is_refused_and_it_goes_on_working(
 
 
 def test_healthy_job_of_many_leases_runs_once(journey: Journey) -> None:
-    journey.workers(2, "--lease", "1", "--concurrency", "4")
-    jobs = journey.enqueue("journey.gate", count=6)
+    journey.work("--lease", "1", "--concurrency", "16")
+    jobs = journey.enqueue("journey.gate", count=16)
     for job in jobs:
         journey.wait_for_start(job)
+    # Two that are idle would take any of them.
+    journey.workers(2, "--lease", "1", "--concurrency", "16")
     claimed = {row.id: row for row in journey.rows("SELECT * FROM jobs")}
 
     def renewed() -> bool:

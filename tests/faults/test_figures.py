@@ -1,0 +1,41 @@
+"""What the web says in figures is the database's, whichever of its processes answers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.processes import until
+
+COUNTS = "SELECT status, count(*) AS jobs FROM jobs GROUP BY status"
+
+
+def test_every_web_process_answers_with_the_figures_of_the_database(journey: Journey) -> None:
+    web = journey.web(workers=2, threads=2)
+    worker = journey.work("--concurrency", "2")
+    jobs = journey.enqueue("journey.tick", count=30)
+    failed = journey.enqueue("journey.flaky", {"fail_first": 9}, count=3, max_attempts=1)
+    waiting = journey.enqueue("journey.tick", count=7, delay_s=3600.0)
+    journey.wait_for_end([*jobs, *failed])
+
+    def children() -> set[int]:
+        pid = web.process.pid
+        return {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+    def figures() -> dict[str, int]:
+        told = web.ask("GET", "/api/stats").body["status"]
+        return {status: count["count"] for status, count in told.items() if count["count"]}
+
+    counted = {row.status: row.jobs for row in journey.rows(COUNTS)}
+    assert counted == {"succeeded": 30, "queued": len(waiting), "failed": 3}
+    assert [figures() for _ in range(40)] == [counted] * 40
+    until(lambda: len(children()) == 2, "two answer")
+    killed = min(children())
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: killed not in children() and len(children()) == 2, "another takes its place")
+    assert [figures() for _ in range(40)] == [counted] * 40
+    assert worker.stop(signal.SIGTERM) == 0
+    stand(journey)

@@ -23,8 +23,10 @@ from queueapp.handlers import load
 
 _TICK_S = 0.05
 _RETIRE_S = 30.0
-# Each worker opens one when it first needs a transaction beside its loops.
-_SPARE_CONNECTIONS = 1
+# Opened when first needed: by each worker for a transaction beside its loops, by the web process
+# for a second request at once and to wake the workers.
+_SPARE_OF_WORKER = 1
+_SPARE_OF_WEB = 2
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Run:
             self._break_things()
             self._settle(producers)
             self._evidence.connections = before, seen.connections(self._stage.database_url)
-            spare = self._plan.workers * _SPARE_CONNECTIONS
+            spare = self._plan.workers * _SPARE_OF_WORKER + _SPARE_OF_WEB
             self._evidence.connections_allowed = before + spare
             producers.stop()
         self._judge(producers)
@@ -123,12 +125,11 @@ class Run:
     def _judge(self, producers: Producers) -> None:
         self._progress.look("settled", now=True)
         self._progress.close()
-        self.report.figures |= {
-            "created": self._progress.created,
-            "finished": self._progress.finished,
-            "requests repeated": _told(producers.promises.repeated),
-        }
         if self._interruption.count:
+            self.report.figures |= {
+                "created": self._progress.created,
+                "finished": self._progress.finished,
+            }
             return
         evidence = self._evidence
         evidence.fell += self._stage.retire(_RETIRE_S)
@@ -137,6 +138,7 @@ class Run:
         evidence.refused = producers.promises.refused
         seen.gather(self._stage.database_url, self._stage.ledger, evidence)
         self.report.findings = invariants.check(evidence)
+        self.report.figures["requests repeated"] = _told(producers.promises.repeated)
         self._figures(evidence)
 
     def _figures(self, evidence: Evidence) -> None:

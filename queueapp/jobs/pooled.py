@@ -14,6 +14,7 @@ ISOLATION = "read committed"
 _FOUND = """
 SELECT quote_ident(current_user) AS role,
   current_setting('default_transaction_isolation') AS isolation,
+  current_setting('datestyle') AS datestyle,
   array_remove(ARRAY[
     CASE WHEN current_setting('jit')::bool THEN 'jit = off' END,
     CASE WHEN current_setting('enable_seqscan')::bool THEN 'enable_seqscan = off' END,
@@ -34,6 +35,13 @@ def check(database: Database) -> list[str]:
             f"behind the pooler transactions are {found.isolation}, the queue needs {ISOLATION}:"
             f" ALTER ROLE {found.role} SET default_transaction_isolation = '{ISOLATION}';"
             " then have the pooler reconnect",
+            setting="QUEUE_POOLER",
+        )
+    # The driver reads instants in no other style.
+    if not found.datestyle.startswith("ISO"):
+        raise SettingError(
+            f"behind the pooler dates are written as {found.datestyle}, the queue needs ISO:"
+            f" ALTER ROLE {found.role} SET datestyle = 'ISO'; then have the pooler reconnect",
             setting="QUEUE_POOLER",
         )
     if not found.advised:

@@ -42,3 +42,12 @@ def test_another_isolation_is_refused_with_the_cure(session: Session, level: str
 
     with pytest.raises(SettingError, match="SET default_transaction_isolation = 'read committed'"):
         pooled.check(session)
+
+
+def test_a_date_style_that_the_driver_cannot_read_is_refused_with_the_cure(
+    session: Session,
+) -> None:
+    tell(session, {"datestyle": "SQL, DMY"})
+
+    with pytest.raises(SettingError, match="SET datestyle = 'ISO'"):
+        pooled.check(session)

@@ -15,7 +15,7 @@ import time
 import weakref
 
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from queueapp.jobs.database import CHANNEL, WAKE
@@ -55,8 +55,9 @@ class Notifier:
                 self._wanted.clear()
                 connection.exec_driver_sql(f"NOTIFY {CHANNEL}")
                 time.sleep(GAP_S)
-        except DBAPIError as error:
-            log.warning("workers were not woken, they will poll: %s", type(error.orig).__name__)
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None) or error
+            log.warning("workers were not woken, they will poll: %s", type(cause).__name__)
         finally:
             if connection is not None:
                 connection.close()

@@ -1,0 +1,89 @@
+"""Connections have the bounds of what they are for, and end when nobody answers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import sqlalchemy as sa
+from flask import Flask
+
+from queueapp import bounds, connections
+from queueapp.bounded import NoAnswer
+from queueapp.bounds import Role
+from queueapp.config import load
+from queueapp.extensions import db
+from tests.live.processes import until
+
+SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+
+
+@pytest.mark.parametrize(
+    ("role", "expected"),
+    [
+        (Role.WEB, ["5s", "3s", "10s"]),
+        (Role.WORK, ["30s", "3s", "30s"]),
+        (Role.HANDLER, ["0", "0", "1h"]),
+        (Role.COMMAND, ["0", "3s", "0"]),
+    ],
+)
+def test_session_has_the_bounds_of_its_role(app: Flask, role: Role, expected: list[str]) -> None:
+    with connections.connect(connections.address_of(app), role) as connection:
+        found = [connection.execute(f"SHOW {name}").fetchone() for name in SETTINGS]
+        name = connection.execute("SHOW application_name").fetchone()
+
+    assert [row[0] for row in found if row] == expected
+    assert name == (f"queueapp-{role.value}",)
+
+
+def test_no_answer_ends_the_connection_and_the_next_is_another(app: Flask) -> None:
+    with app.app_context():
+        with db.engine.connect() as connection:
+            driver = connection.connection.driver_connection
+            assert driver
+            driver.limit_s = 0.2
+            began = time.monotonic()
+            with pytest.raises(sa.exc.OperationalError) as raised:
+                connection.exec_driver_sql("SELECT pg_sleep(30)")
+            assert isinstance(raised.value.orig, NoAnswer)
+            assert raised.value.connection_invalidated
+            assert time.monotonic() - began < 10
+        with db.engine.connect() as connection:
+            assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+
+
+def test_connection_that_the_server_closed_for_idleness_is_replaced(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "WEB_IDLE_S", 0.2)
+    backend = "SELECT pg_backend_pid()"
+    there = sa.text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
+    with app.app_context():
+        with db.engine.connect() as connection:
+            first = connection.exec_driver_sql(backend).scalar()
+        other = sa.create_engine(connections.address_of(app).url, poolclass=sa.NullPool)
+        with other.connect().execution_options(isolation_level="AUTOCOMMIT") as watcher:
+            until(lambda: not watcher.scalar(there, {"pid": first}), "the server closes it")
+
+        with db.engine.connect() as connection:
+            assert connection.exec_driver_sql(backend).scalar() != first
+
+
+def test_a_web_process_gives_an_answer_within_ten_seconds_by_default() -> None:
+    web = bounds.bounds_of(load({}), Role.WEB)
+    assert web.limit_s
+
+    slowest = bounds.POOL_S + bounds.PING_S + max(web.connect_s, web.limit_s)
+    assert slowest <= 10
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "listens", "needed"),
+    [(8, True, (4, 12)), (8, False, (3, 11)), (0, True, (2, 2))],
+)
+def test_connections_of_a_worker_are_counted(
+    concurrency: int, listens: bool, needed: tuple[int, int]
+) -> None:
+    found = connections.worker_needs(concurrency, listens=listens)
+
+    assert (found.always, found.most) == needed

@@ -17,13 +17,16 @@ from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import Process, until
 
+# Most of it waits for processes to start again, one after the other.
+pytestmark = pytest.mark.timeout(240)
+
 
 def supervised(journey: Journey, processes: int, *options: str, **settings: str) -> Process:
     """Start it and wait until every child is at work."""
     seen = journey.workers_seen()
     options = (f"--processes={processes}", *options)
     process = journey.work(*options, ready=False, **settings)
-    until(lambda: journey.workers_seen() >= seen + processes, "all children are at work")
+    until(lambda: journey.workers_seen() >= seen + processes, "all children are at work", 60)
     return process
 
 
@@ -66,7 +69,7 @@ def test_job_that_kills_its_process_fails_after_three_times_and_harms_no_other(
     poison = journey.enqueue_one("journey.exit", max_attempts=50, priority=1)
     good = journey.enqueue("journey.tick", count=20)
 
-    row = journey.wait_for_status(poison, "failed")
+    row = journey.wait_for_status(poison, "failed", within=100)
     journey.wait_for_end(good)
 
     assert (row.attempts, row.error_class) == (3, "LeaseLost")
@@ -142,8 +145,27 @@ def test_child_that_does_not_end_in_time_is_killed_and_its_job_taken_back(
     stand(journey)
 
 
+def test_ctrl_c_reaches_everybody_and_hurries_only_when_it_comes_again(journey: Journey) -> None:
+    group = supervised(journey, 1, "--max-jobs=1000", "--concurrency=1", "--grace=100")
+    job = journey.enqueue_one("journey.gate")
+    journey.wait_for_start(job)
+
+    # A terminal sends it to the whole group, and the supervisor passes it on as well.
+    group.send_to_all(signal.SIGINT)
+    until(lambda: group.said().count("SIGINT received") == 2, "both have heard it")
+    once = group.said()
+    group.send_to_all(signal.SIGINT)
+    status = group.wait(within=30)
+
+    assert "hurrying" not in once
+    assert status == 0, group.said()
+    row = journey.job(job)
+    assert (row.status, row.attempts, row.handbacks) == ("queued", 0, 1)
+
+
 @pytest.mark.parametrize(
-    ("limit", "jobs", "least"), [("--max-jobs=20", 100, 3), ("--max-rss=1MB", 40, 2)]
+    ("limit", "jobs", "least"),
+    [("--max-jobs=20", 100, 3), pytest.param("--max-rss=1MB", 40, 2, marks=pytest.mark.slow)],
 )
 def test_recycled_processes_lose_no_job_and_no_attempt(
     journey: Journey, limit: str, jobs: int, least: int
@@ -173,7 +195,7 @@ def test_drain_ends_when_every_process_has_drained(journey: Journey) -> None:
     jobs = journey.enqueue("journey.tick", count=40)
     group = journey.work("--processes=2", "--drain", "--concurrency=1", ready=False)
 
-    assert group.wait() == 0, group.said()
+    assert group.wait(within=100) == 0, group.said()
 
     assert (journey.job(poison).status, journey.job(poison).attempts) == ("failed", 2)
     assert end_of(journey, poison) == ("failed", "attempts_used_up")
@@ -183,6 +205,7 @@ def test_drain_ends_when_every_process_has_drained(journey: Journey) -> None:
     assert len(started(group)) == 4
 
 
+@pytest.mark.slow
 def test_schema_that_no_longer_fits_ends_all_of_it_with_the_message(journey: Journey) -> None:
     group = supervised(journey, 2)
     [revision] = journey.rows("SELECT version_num FROM alembic_version")

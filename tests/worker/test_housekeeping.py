@@ -6,12 +6,13 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import text
+import pytest
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, partitions
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import events_of
+from queueapp.jobs.queries import events_of, oldest
 from queueapp.worker import Worker
 from tests.worker.conftest import Bench, Enqueue
 from tests.worker.test_pump import Statements, claimed
@@ -33,6 +34,7 @@ def settled_in(worker: Worker) -> None:
     worker.housekeeping.tick()
 
 
+@pytest.mark.postgresql("round trips")
 def test_an_idle_tick_is_one_statement(bench: Bench) -> None:
     worker = bench.worker()
     settled_in(worker)
@@ -133,6 +135,7 @@ def test_a_worker_says_that_it_is_there_once_a_minute(bench: Bench, session: Ses
     assert seen.data["release"] == "v7"
 
 
+@pytest.mark.postgresql("partitions")
 def test_the_days_of_the_ledger_are_made_ahead(bench: Bench, session: Session) -> None:
     last = max(partitions.days(session))
     session.execute(text(f"DROP TABLE job_events_{last:%Y%m%d}"))
@@ -191,3 +194,21 @@ def test_what_ended_long_ago_is_purged_and_stays_in_the_ledger(
     session.rollback()
     assert session.scalars(text("SELECT id FROM jobs")).all() == [young]
     assert events_of(session, old)[-1].event == "purged"
+
+
+def test_a_transaction_that_stays_open_is_warned_of(
+    bench: Bench,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if engine.dialect.name != "postgresql":
+        pytest.skip("about PostgreSQL itself: old snapshots")
+    monkeypatch.setattr(oldest, "OLD_S", 0.001)
+    upkeep = bench.worker().upkeep
+    with engine.connect() as forgotten:
+        forgotten.execute(text("SELECT pg_current_xact_id()"))
+        upkeep.look_for_old_transactions()
+        forgotten.rollback()
+
+    assert "a transaction on this database has been open for 0 min" in caplog.text

@@ -139,7 +139,7 @@ def test_unlike_versions_refuse_to_work_and_say_so(
         worker = journey.work(ready=False)
         ready = web.ask("GET", "/readyz")
 
-        assert worker.wait() == 1
+        assert worker.wait() == 78
     finally:
         with journey.engine.begin() as connection:
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")

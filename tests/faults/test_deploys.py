@@ -104,7 +104,8 @@ class Deploys:
 
 
 def test_deploy_under_load_loses_nothing_and_costs_no_attempt(journey: Journey) -> None:
-    deploys = Deploys(journey, grace_s=6, kill_s=14, short_s=0.3, middle_s=2, queued=40)
+    # The job in the middle outlasts the second SIGTERM by more than the last words of a handler.
+    deploys = Deploys(journey, grace_s=6, kill_s=14, short_s=0.3, middle_s=4, queued=40)
 
     deploys.begin()
     deploys.round()

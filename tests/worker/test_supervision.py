@@ -222,3 +222,21 @@ def test_children_are_started_with_the_options_of_their_supervisor() -> None:
         "--processes=1", "--concurrency=4", "--grace=0.500000", "--drain", "--max-rss=1024",
     ]  # fmt: skip
     assert list(_words({"drain": False, "concurrency": 0})) == ["--processes=1", "--concurrency=0"]
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+def test_only_the_supervisor_hurries_its_children(bench: Any, supervised: bool) -> None:
+    """It passes a Ctrl-C on that the terminal has sent to the child as well."""
+    worker = bench.worker()
+    ours, theirs = Lifeline.pair()
+    worker._lifeline = theirs if supervised else None
+
+    worker.stop()
+    worker._bell._heard(signal.SIGINT, None)
+    worker._pause(0)
+
+    assert worker._hurried is not supervised
+    worker.stop(hurry=True)
+    assert worker._hurried
+    ours.close()
+    theirs.close()

@@ -11,8 +11,8 @@ from flask import current_app
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
-from queueapp.bounds import Role
 from queueapp.connections import take_role
+from queueapp.connections.bounds import Role
 
 # One number for every upgrade of this product: whoever comes second waits for the first.
 UPGRADE_LOCK = 730_042

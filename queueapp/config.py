@@ -239,6 +239,10 @@ class Settings:
         "QUEUE_NETWORK_TIMEOUT", "20s", positive_duration,
         "When a peer that acknowledges no packet counts as gone.",
     )  # fmt: skip
+    idle_timeout: float = _setting(
+        "QUEUE_IDLE_TIMEOUT", "5m", positive_duration,
+        "When the server closes a connection that web or handlers do not use: others may need it.",
+    )  # fmt: skip
     release: str = _setting(
         "QUEUE_RELEASE", "", str,
         "Name of the deployed release, shown with each worker.",

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from queueapp.bounded import NoAnswer
+from queueapp.connections.bounded import NoAnswer
 from queueapp.error_handlers.faults import problem_of
 
 # Read-only, deadlock, serialization, disk, memory, connections, lock, cancelled, shutting down,

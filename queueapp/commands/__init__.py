@@ -16,9 +16,9 @@ from flask import Flask
 from flask.cli import ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 
-from queueapp.bounds import Role
 from queueapp.commands import audit, chaos, demo, jobs, purge, work
 from queueapp.connections import take_role
+from queueapp.connections.bounds import Role
 from queueapp.error_handlers import deliberate
 from queueapp.errors import DatabaseUnavailable, QueueError, SchemaMismatch, SettingError
 from queueapp.local_postgres import LocalPostgresUnavailable

@@ -15,12 +15,12 @@ from alembic.script import ScriptDirectory
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
-from queueapp.bounds import Role
 from queueapp.commands import supervise
 from queueapp.commands.leaving import is_process, leave
 from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
 from queueapp.connections import listen_connection, take_role, worker_engine, worker_needs
+from queueapp.connections.bounds import Role
 from queueapp.errors import DatabaseUnavailable, SettingError
 from queueapp.extensions import db
 from queueapp.handlers import find

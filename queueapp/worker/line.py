@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from queueapp.bounded import BoundedConnection
+from queueapp.connections.bounded import BoundedConnection
 
 # A line that was refused asks again after about this long, not at each use.
 ASK_AGAIN_S = 5.0

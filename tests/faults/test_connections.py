@@ -63,7 +63,11 @@ def created(web: Web, kind: str) -> int:
 def test_too_few_connections_make_it_slower_and_never_stuck(
     journey: Journey, limit: Callable[[int], None]
 ) -> None:
-    settings = {"DATABASE_URL": url_of_the_app(journey), "QUEUE_LEASE": "4s"}
+    settings = {
+        "DATABASE_URL": url_of_the_app(journey),
+        "QUEUE_LEASE": "4s",
+        "QUEUE_IDLE_TIMEOUT": "2s",
+    }
     limit(0)
     worker = journey.work("--concurrency", "8", ready=False, **settings)
     worker.wait_until_it_says("takes no connection yet, trying again .*too many connections")
@@ -71,7 +75,7 @@ def test_too_few_connections_make_it_slower_and_never_stuck(
     # Fewer than the eight handlers, the worker and the web together would take.
     limit(5)
     worker.wait_until_it_says(r"database connections: 4, and one for each .*\(12 at most\)")
-    web = journey.web(DATABASE_URL=settings["DATABASE_URL"])
+    web = journey.web(DATABASE_URL=url, QUEUE_IDLE_TIMEOUT="2s")
     jobs = journey.enqueue("journey.session", count=40)
     jobs += [created(web, "journey.session") for _ in range(5)]
     journey.wait_for_end(jobs)

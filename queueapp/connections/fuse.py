@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from queueapp.bounded import NoAnswer
+from queueapp.connections.bounded import NoAnswer
 
 # A refusal that comes sooner than this keeps nobody waiting.
 SLOW_S = 1.0

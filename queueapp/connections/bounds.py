@@ -19,10 +19,6 @@ PING_S = 2.0
 SLACK_S = 1.0
 # A request that was frozen in its transaction must not hold locks for long.
 WEB_IDLE_TRANSACTION_S = 10.0
-# Connections that a web process has not used for this long go to whoever needs them.
-WEB_IDLE_S = 30.0
-# The same for the sessions of a worker's handlers.
-HANDLER_IDLE_S = 60.0
 # A handler may think between two statements; a thread that never returns holds locks for ever.
 HANDLER_IDLE_TRANSACTION_S = 3600.0
 
@@ -74,7 +70,7 @@ def bounds_of(settings: Settings, role: Role) -> Bounds:
             settings.web_query_timeout,
             settings.lock_timeout,
             WEB_IDLE_TRANSACTION_S,
-            WEB_IDLE_S,
+            settings.idle_timeout,
         )
     if role is Role.WORK:
         query_s = settings.work_query_timeout
@@ -88,7 +84,7 @@ def bounds_of(settings: Settings, role: Role) -> Bounds:
             connect_s,
             network_s,
             idle_transaction_s=idle_s,
-            idle_s=HANDLER_IDLE_S,
+            idle_s=settings.idle_timeout,
             # Not less than any job may take, so that the thread comes back some day.
             patience_s=idle_s or None,
         )

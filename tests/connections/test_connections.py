@@ -8,10 +8,11 @@ import pytest
 import sqlalchemy as sa
 from flask import Flask
 
-from queueapp import bounds, connections
-from queueapp.bounded import NoAnswer
-from queueapp.bounds import Role
+from queueapp import connections, create_app
 from queueapp.config import load
+from queueapp.connections import bounds
+from queueapp.connections.bounded import NoAnswer
+from queueapp.connections.bounds import Role
 from queueapp.extensions import db
 from tests.live.processes import until
 
@@ -53,9 +54,9 @@ def test_no_answer_ends_the_connection_and_the_next_is_another(app: Flask) -> No
 
 
 def test_connection_that_the_server_closed_for_idleness_is_replaced(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
+    database_url: str,
 ) -> None:
-    monkeypatch.setattr(bounds, "WEB_IDLE_S", 0.2)
+    app = create_app({"DATABASE_URL": database_url, "QUEUE_IDLE_TIMEOUT": "200ms"})
     backend = "SELECT pg_backend_pid()"
     there = sa.text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
     with app.app_context():
@@ -67,6 +68,8 @@ def test_connection_that_the_server_closed_for_idleness_is_replaced(
 
         with db.engine.connect() as connection:
             assert connection.exec_driver_sql(backend).scalar() != first
+        db.engine.dispose()
+        other.dispose()
 
 
 def test_a_web_process_gives_an_answer_within_ten_seconds_by_default() -> None:

@@ -7,9 +7,9 @@ import threading
 import psycopg
 import pytest
 
-from queueapp import fuse as module
-from queueapp.bounded import NoAnswer
-from queueapp.fuse import Fuse
+from queueapp.connections import fuse as module
+from queueapp.connections.bounded import NoAnswer
+from queueapp.connections.fuse import Fuse
 
 
 def fail(fuse: Fuse) -> None:

@@ -19,11 +19,11 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 
 from queueapp import local_postgres
-from queueapp.bounded import BoundedConnection
-from queueapp.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
 from queueapp.config import Settings, needs_database_url
+from queueapp.connections.bounded import BoundedConnection
+from queueapp.connections.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
+from queueapp.connections.fuse import Fuse
 from queueapp.errors import SettingError
-from queueapp.fuse import Fuse
 
 log = logging.getLogger(__name__)
 

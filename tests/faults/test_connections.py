@@ -63,11 +63,8 @@ def created(web: Web, kind: str) -> int:
 def test_too_few_connections_make_it_slower_and_never_stuck(
     journey: Journey, limit: Callable[[int], None]
 ) -> None:
-    settings = {
-        "DATABASE_URL": url_of_the_app(journey),
-        "QUEUE_LEASE": "4s",
-        "QUEUE_IDLE_TIMEOUT": "2s",
-    }
+    url = url_of_the_app(journey)
+    settings = {"DATABASE_URL": url, "QUEUE_LEASE": "4s", "QUEUE_IDLE_TIMEOUT": "2s"}
     limit(0)
     worker = journey.work("--concurrency", "8", ready=False, **settings)
     worker.wait_until_it_says("takes no connection yet, trying again .*too many connections")

@@ -14,11 +14,11 @@ from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy.orm import Session
 
-from tests import postgres
+from tests import postgres, sqlite
 
 pytest_plugins = ("tests.live.fixtures",)
 
-_SERVER = pytest.StashKey[postgres.Server]()
+_SERVER = pytest.StashKey[postgres.Server | sqlite.File]()
 _APP = pytest.StashKey[Flask]()
 
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _forget_settings()
-    config.stash[_SERVER] = postgres.Server()
+    config.stash[_SERVER] = sqlite.File() if sqlite.is_chosen() else postgres.Server()
 
 
 def _forget_settings() -> None:
@@ -50,6 +50,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if sqlite.is_chosen():
+        sqlite.skip_what_is_about_postgresql(items)
     if config.getoption("--slow"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
@@ -61,9 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a migrated database with empty tables; emptied again after the test."""
-    url = request.config.stash[_SERVER].database_url
-    yield url
-    postgres.empty(url)
+    server = request.config.stash[_SERVER]
+    yield server.database_url
+    server.empty(server.database_url)
 
 
 @pytest.fixture

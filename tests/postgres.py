@@ -58,6 +58,10 @@ class Server:
         _migrate(self._made)
         return text_of(self._made)
 
+    def empty(self, url: str) -> None:
+        """Empty both tables and begin their numbers anew."""
+        empty(url)
+
     def close(self) -> None:
         """Remove what this process made."""
         if self._local:

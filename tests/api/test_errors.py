@@ -139,6 +139,7 @@ def chained_fault() -> str:
         raise RuntimeError("while saving") from error
 
 
+@pytest.mark.postgresql("what its errors repeat")
 @pytest.mark.parametrize("view", [sql_fault, validation_fault, chained_fault])
 @pytest.mark.parametrize("path", ["/api/boom", "/boom"])
 def test_a_fault_of_ours_tells_where_but_never_with_what(

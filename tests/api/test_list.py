@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -83,6 +84,7 @@ def test_a_page_is_not_moved_by_newcomers(api: Api) -> None:
     assert ids(api, f"?limit=2&before={page['next']}") == [made[1], made[0]]
 
 
+@pytest.mark.postgresql("rows written past the verbs")
 def test_odd_rows_do_not_break_the_list(api: Api, session: Session) -> None:
     payloads = ["null", "1", '"text"', "[1]", f'{{"n": 1{"0" * 400}.5}}']
     rows = [make_job(session, kind="nobody.knows", progress_note="\x1b[31m") for _ in payloads]

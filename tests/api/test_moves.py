@@ -129,6 +129,7 @@ def test_impatient_clicks_move_a_job_once(
     assert session.scalar(sa.select(sa.func.count(JobEvent.id))) == (before or 0) + 1
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_locked_row_makes_a_person_wait_two_seconds_at_most(
     api: Api, session: Session, engine: sa.Engine
 ) -> None:

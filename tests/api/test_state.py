@@ -128,6 +128,7 @@ def test_a_database_without_tables_says_what_to_run(elsewhere: Elsewhere) -> Non
         assert "flask db upgrade" in body(answer)["detail"]
 
 
+@pytest.mark.postgresql("read-only transactions")
 def test_a_read_only_database_takes_no_jobs_but_shows_them(elsewhere: Elsewhere) -> None:
     client = elsewhere(query={"options": "-c default_transaction_read_only=on"})
 
@@ -140,6 +141,7 @@ def test_a_read_only_database_takes_no_jobs_but_shows_them(elsewhere: Elsewhere)
     assert client.get("/api/jobs").status_code == 200
 
 
+@pytest.mark.postgresql("a server that does not answer")
 def test_a_silent_database_is_503_and_the_process_still_healthy(
     elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,6 +156,7 @@ def test_a_silent_database_is_503_and_the_process_still_healthy(
     assert "refused" in caplog.text
 
 
+@pytest.mark.postgresql("statement_timeout")
 def test_a_query_cut_off_by_the_database_is_503(elsewhere: Elsewhere, session: Session) -> None:
     client = elsewhere(query={"options": "-c lock_timeout=0"})
     session.execute(sa.text("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE"))

@@ -249,6 +249,7 @@ def test_one_refusal_does_not_stop_the_others(jobs: Terminal, session: Session) 
     ]
 
 
+@pytest.mark.postgresql("a server that does not answer")
 def test_a_silent_database_is_told_in_one_line(database_url: str) -> None:
     address = sa.make_url(database_url).set(host="127.0.0.1", port=1, password="hunter2")
     app = create_app({"DATABASE_URL": address.render_as_string(hide_password=False)})

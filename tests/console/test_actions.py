@@ -98,6 +98,7 @@ def test_a_double_click_retries_once(console: Console, session: Session) -> None
     assert events.count("requeued") == 1
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_job_locked_by_somebody_is_said_to_be_busy(
     console: Console, session: Session, engine: sa.Engine
 ) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -74,6 +75,7 @@ def test_an_attempt_given_back_does_not_count(session: Session) -> None:
     assert (released.outcome, released.number, to_come.number) == ("released", 1, 1)
 
 
+@pytest.mark.postgresql("pg_sleep")
 def test_a_lost_lease_says_who_ended_it(session: Session) -> None:
     job = make_job(session)
     claim_one(session, job.id, replace(HOLDER, lease_s=0))

@@ -223,6 +223,7 @@ def test_every_row_offers_what_its_status_allows(console: Console, session: Sess
     }
 
 
+@pytest.mark.postgresql("round trips")
 def test_the_list_takes_as_many_statements_for_fifty_rows_as_for_one(
     app: Flask, console: Console, session: Session
 ) -> None:
@@ -240,6 +241,7 @@ def test_the_list_takes_as_many_statements_for_fifty_rows_as_for_one(
     assert counts[0] == counts[1] <= 7
 
 
+@pytest.mark.postgresql("rows written past the verbs")
 def test_one_odd_row_does_not_take_the_list(console: Console, session: Session) -> None:
     job = make_job(session, Status.SUCCEEDED)
     session.execute(

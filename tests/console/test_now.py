@@ -87,6 +87,7 @@ def test_counting_stops_at_its_bound_and_says_so(
     assert "due now 2+" in words(console.get("/"))
 
 
+@pytest.mark.postgresql("statement_timeout")
 @pytest.mark.parametrize(
     ("read", "gone"),
     [

@@ -81,6 +81,7 @@ def test_progress_and_a_renewed_lease_change_the_page_of_the_job(
     assert len(set(tags)) == 3
 
 
+@pytest.mark.postgresql("round trips")
 @pytest.mark.parametrize(
     ("path", "most"),
     [("/", 9), ("/jobs", 8), ("/jobs/1", 6), ("/events", 3), ("/events?kind=a", 4)],

@@ -12,10 +12,11 @@ from queueapp.connections import WORKER_SESSION
 
 @pytest.fixture
 def worker_engine(database_url: str) -> Iterator[sa.Engine]:
+    session = {"options": WORKER_SESSION, "prepare_threshold": 1}
     engine = sa.create_engine(
         database_url,
         isolation_level="AUTOCOMMIT",
-        connect_args={"options": WORKER_SESSION, "prepare_threshold": 1},
+        connect_args={} if database_url.startswith("sqlite") else session,
     )
     yield engine
     engine.dispose()

@@ -22,6 +22,10 @@ SWEEPER = "sweeper:one"
 BACKOFF = Backoff(base_s=3600, cap_s=7200)
 FINAL = ("succeeded", "failed", "cancelled")
 VERBS = st.sampled_from(["succeed", "retry", "fail", "release", "defer", "cancel"])
+_EMPTY = {
+    "postgresql": ["TRUNCATE jobs, job_events RESTART IDENTITY"],
+    "sqlite": ["DELETE FROM jobs", "DELETE FROM job_events", "DELETE FROM sqlite_sequence"],
+}
 DELAYS = st.sampled_from([None, 0.0, 3600.0])
 
 
@@ -61,7 +65,8 @@ class Workers(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         with self.engine.begin() as connection:
-            connection.exec_driver_sql("TRUNCATE jobs, job_events RESTART IDENTITY")
+            for statement in _EMPTY[self.engine.dialect.name]:
+                connection.exec_driver_sql(statement)
         self.session = Session(self.engine)
         self.jobs: dict[int, Modelled] = {}
         self.gone: set[int] = set()

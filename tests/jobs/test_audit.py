@@ -134,6 +134,7 @@ def test_an_event_that_no_job_has_is_named(session: Session, event: str) -> None
     assert f"a job has no event {event}" in problems(session)
 
 
+@pytest.mark.postgresql("jsonb_set")
 @pytest.mark.parametrize("value", ["'\"soon\"'", "'7'", "'null'"])
 def test_an_instant_that_is_none_is_a_difference_like_any_other(
     session: Session, value: str

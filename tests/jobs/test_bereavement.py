@@ -94,6 +94,7 @@ def test_a_claim_that_had_not_begun_is_company_and_costs_no_attempt(
     assert session.get_one(Job, second, populate_existing=True).attempts == 0
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_row_locked_by_somebody_is_company_and_left_to_the_sweeper(
     session: Session, engine: sa.Engine, worker: sa.Connection
 ) -> None:

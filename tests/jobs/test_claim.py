@@ -140,6 +140,7 @@ def test_a_job_that_is_not_due_waits_whatever_its_priority(
     assert drain(worker) == [due.id]
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_locked_top_row_is_passed_over_and_comes_next(
     session: Session, worker: sa.Connection, engine: sa.Engine
 ) -> None:
@@ -236,6 +237,7 @@ def stale(engine: sa.Engine) -> Iterator[None]:
         connection.execute(sa.text("ALTER TABLE jobs RESET (autovacuum_enabled)"))
 
 
+@pytest.mark.postgresql("plans")
 @pytest.mark.usefixtures("stale")
 @pytest.mark.parametrize("options", HOSTILE.values(), ids=HOSTILE)
 def test_any_plan_claims_the_same_rows_and_locks_no_more(

@@ -53,6 +53,7 @@ def test_ids_follow_the_order_of_the_request_whatever_the_keys(session: Session)
     assert [answer.id for answer in answers] == sorted(answer.id for answer in answers)
 
 
+@pytest.mark.postgresql("round trips")
 def test_five_thousand_are_one_statement(session: Session) -> None:
     sent: list[str] = []
     engine = session.get_bind()
@@ -65,6 +66,7 @@ def test_five_thousand_are_one_statement(session: Session) -> None:
     assert sum(answer.outcome == "replay" for answer in answers) == 1000
 
 
+@pytest.mark.postgresql("the clock of a transaction")
 def test_a_delay_counts_from_the_call_not_from_the_start_of_the_transaction(
     session: Session,
 ) -> None:
@@ -82,6 +84,7 @@ def test_nothing_is_written_for_no_jobs(session: Session) -> None:
     assert put(session) == []
 
 
+@pytest.mark.postgresql("two writers at once")
 @pytest.mark.parametrize("rival_commits", [True, False])
 def test_a_rival_with_the_same_key_is_waited_for(
     engine: sa.Engine, session: Session, rival_commits: bool

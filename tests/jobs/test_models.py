@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -39,11 +40,27 @@ def insert(session: Session, status: str, /, **changed: str) -> int:
     return job_id
 
 
-def refusal(session: Session, status: str, /, **changed: str) -> psycopg.errors.Diagnostic:
+@dataclass
+class Refusal:
+    constraint_name: str | None
+    column_name: str | None
+
+
+def refusal(session: Session, status: str, /, **changed: str) -> Refusal:
     with pytest.raises(sa.exc.IntegrityError) as caught:
         insert(session, status, **changed)
-    assert isinstance(caught.value.orig, psycopg.errors.IntegrityError)
-    return caught.value.orig.diag
+    origin = caught.value.orig
+    if isinstance(origin, psycopg.errors.IntegrityError):
+        return Refusal(origin.diag.constraint_name, origin.diag.column_name)
+    return _of_sqlite(str(origin))
+
+
+def _of_sqlite(said: str) -> Refusal:
+    """It names the constraint, or what columns it is about."""
+    about = said.rpartition("failed: ")[2]
+    if about == "jobs.producer, jobs.idempotency_key":
+        return Refusal("uq_jobs_idempotency", None)
+    return Refusal(about, about.removeprefix("jobs."))
 
 
 @pytest.mark.parametrize("status", Status)
@@ -181,6 +198,7 @@ def test_an_event_is_of_a_job_or_of_a_scope(
         session.execute(sa.insert(JobEvent).values(**fields))
 
 
+@pytest.mark.postgresql("transaction ids")
 def test_an_event_knows_its_instant_and_its_transaction(session: Session) -> None:
     statement = """
     INSERT INTO job_events (scope, event, actor) VALUES ('queue', 'queue_paused', 'user:ana')

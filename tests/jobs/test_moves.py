@@ -170,10 +170,16 @@ def stand(session: Session, status: Status, way: Way) -> Before:
 
 
 def row_of(session: Session, job_id: int) -> str | None:
-    """The whole row as text, with its place in the file: even a vain rewrite shows."""
-    whole = sa.text("SELECT ctid::text || j::text FROM jobs j WHERE id = :id")
-    row: str | None = session.scalar(whole, {"id": job_id})
-    return row
+    """The whole row as text, with its place in the file: even a vain rewrite shows.
+
+    SQLite tells no place.
+    """
+    place = "'', " if session.get_bind().dialect.name == "sqlite" else "ctid::text, "
+    whole = session.execute(
+        sa.text(f"SELECT {place}j.* FROM jobs j WHERE id = :id"), {"id": job_id}
+    )
+    row = whole.one_or_none()
+    return None if row is None else repr(row)
 
 
 def events_after(session: Session, event_id: int) -> Sequence[JobEvent]:

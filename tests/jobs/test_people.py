@@ -19,6 +19,7 @@ from tests.jobs.people import PERSON, VERBS, how_of, latest, reread
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.postgresql("row locks")
 @pytest.mark.parametrize("verb", VERBS)
 def test_many_leave_out_a_locked_row_and_do_not_wait(
     session: Session, engine: sa.Engine, verb: Verb

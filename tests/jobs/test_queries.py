@@ -304,6 +304,7 @@ def steady_mark(session: Session) -> str:
     raise AssertionError("the mark never stays the same")
 
 
+@pytest.mark.postgresql("two writers at once")
 def test_the_pulse_changes_when_an_earlier_transaction_commits_later(
     session: Session, engine: sa.Engine
 ) -> None:
@@ -395,6 +396,7 @@ def test_a_cursor_that_is_none_is_refused(text: str) -> None:
         Cursor.parse(text)
 
 
+@pytest.mark.postgresql("statement_timeout")
 def test_a_read_that_takes_too_long_is_stopped(session: Session) -> None:
     queries.bound_reads(session, seconds=0.05)
 
@@ -455,6 +457,7 @@ def _event_filters() -> list[EventFilter]:
     ]
 
 
+@pytest.mark.postgresql("plans")
 @pytest.mark.parametrize("prepared", ["auto", "force_generic_plan"])
 def test_no_read_scans_a_table_from_end_to_end(
     session: Session, engine: sa.Engine, prepared: str

@@ -75,6 +75,7 @@ def test_the_key_and_the_last_status_stay_in_the_ledger(session: Session) -> Non
     assert event.data == {"producer": "app", "idempotency_key": "k"}
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_locked_job_is_left_for_the_next_time(engine: sa.Engine, session: Session) -> None:
     make_job(session, Status.SUCCEEDED)
     make_job(session, Status.SUCCEEDED)
@@ -115,6 +116,7 @@ def test_a_window_leaves_those_that_came_to_their_age_before_it(session: Session
     assert purge_old(session, Status.SUCCEEDED) == [1]
 
 
+@pytest.mark.postgresql("buffers")
 def test_a_purge_that_finds_nothing_reads_nothing(worker: sa.Connection) -> None:
     young = """
         INSERT INTO jobs (kind, payload, status, producer, finished_at)

@@ -115,6 +115,7 @@ def test_a_job_that_is_gone_is_a_lost_one_of_its_kind(
     assert events_of(session, claim)[-1].kind == "demo.echo"
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_locked_row_is_busy_and_the_others_go_on(
     session: Session, worker: sa.Connection, engine: sa.Engine
 ) -> None:
@@ -136,6 +137,7 @@ def test_a_locked_row_is_busy_and_the_others_go_on(
     assert second.accepted == {claims[3].token: "succeeded"}
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_row_whose_locker_took_the_lease_is_busy_then_lost(
     session: Session, worker: sa.Connection, engine: sa.Engine
 ) -> None:

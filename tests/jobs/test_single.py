@@ -58,6 +58,7 @@ def test_one_says_that_there_is_no_such_job(session: Session, job_id: int) -> No
         transitions.one(transitions.cancel, session, job_id, **PERSON)
 
 
+@pytest.mark.postgresql("row locks")
 def test_one_gives_up_on_a_locked_row_and_leaves_the_transaction_usable(
     session: Session, engine: sa.Engine
 ) -> None:
@@ -75,6 +76,7 @@ def test_one_gives_up_on_a_locked_row_and_leaves_the_transaction_usable(
     assert session.scalar(sa.text("SHOW lock_timeout")) == "7s"
 
 
+@pytest.mark.postgresql("row locks")
 def test_one_waits_for_a_short_lock_and_judges_what_it_then_finds(
     session: Session, engine: sa.Engine
 ) -> None:

@@ -176,6 +176,7 @@ def test_a_holder_that_is_spared_keeps_its_lease(session: Session, worker: sa.Co
     assert [lease.id for lease in expired] == [claims[1].id]
 
 
+@pytest.mark.postgresql("row locks")
 def test_only_locked_overdue_leases_are_told_and_lookers_do_not_count(
     session: Session, worker: sa.Connection, engine: sa.Engine
 ) -> None:
@@ -206,6 +207,7 @@ def take(database: sa.Connection, _claim: Claim) -> Any:
     return transitions.expire(database, actor="sweeper:2", backoff=BACKOFF)
 
 
+@pytest.mark.postgresql("row locks")
 @pytest.mark.parametrize(
     ("first", "second", "status"),
     [(finish, take, Status.SUCCEEDED), (take, finish, Status.QUEUED)],

@@ -48,6 +48,7 @@ class Statements:
         self.sent.append(statement)
 
 
+@pytest.mark.postgresql("round trips")
 def test_settling_ten_and_claiming_ten_is_one_statement(bench: Bench, enqueue: Enqueue) -> None:
     for _ in range(20):
         enqueue()
@@ -64,6 +65,7 @@ def test_settling_ten_and_claiming_ten_is_one_statement(bench: Bench, enqueue: E
     assert not {a.claim.id for a in first} & {a.claim.id for a in worker.attempts.leases()}
 
 
+@pytest.mark.postgresql("row locks")
 def test_a_locked_row_is_kept_for_the_next_turn_and_stops_nobody(
     bench: Bench, enqueue: Enqueue, job: Read, engine: Engine
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_locked_row_is_kept_for_the_next_turn_and_stops_nobody(
     assert worker.pump.settled
 
 
+@pytest.mark.postgresql("an answer lost on the network")
 def test_claims_whose_answer_was_lost_are_adopted_and_run(
     bench: Bench, enqueue: Enqueue, job: Read, session: Session
 ) -> None:
@@ -130,6 +133,7 @@ def test_outcomes_whose_answer_was_lost_are_acknowledged_not_written_twice(
     assert [e.event for e in events_of(session, job_id)] == ["enqueued", "claimed", "succeeded"]
 
 
+@pytest.mark.postgresql("triggers")
 def test_an_outcome_that_cannot_be_stored_fails_alone(
     bench: Bench, enqueue: Enqueue, job: Read, session: Session
 ) -> None:

@@ -256,7 +256,7 @@ def test_a_silent_database_is_told_in_one_line(database_url: str) -> None:
 
     result = app.test_cli_runner().invoke(args=["jobs", "list"])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 69
     (line,) = result.stderr.splitlines()
     assert line.startswith(
         "Error: the database does not answer: check DATABASE_URL, or try again ("

@@ -22,6 +22,10 @@ def _shifted(instant: str | None, seconds: float | None) -> str | None:
     return instant_text(datetime.fromisoformat(instant) + timedelta(seconds=seconds))
 
 
+def _at(day: str) -> str:
+    return f"{day}T00:00:00.000000+00:00"
+
+
 def _greatest(*values: Any) -> Any:
     return max((value for value in values if value is not None), default=None)
 
@@ -60,6 +64,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "statement_timestamp": (0, clock_text),
     "now": (0, clock_text),
     "gen_random_uuid": (0, lambda: str(uuid4())),
+    "at": (1, _at),
     "epoch": (1, _epoch),
     "shifted": (2, _shifted),
     "greatest": (-1, _greatest),

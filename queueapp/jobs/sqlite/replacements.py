@@ -27,14 +27,14 @@ class _Replacement:
     writes: bool
 
 
-_known: dict[str, _Replacement] = {}
+known: dict[str, _Replacement] = {}
 
 
 def instead_of(*statements: str, writes: bool = False) -> Callable[[Function], Function]:
     """Have the function answer in place of ``statements``; ``writes``: as the only writer."""
 
     def register(function: Function) -> Function:
-        _known.update(dict.fromkeys(statements, _Replacement(function, writes)))
+        known.update(dict.fromkeys(statements, _Replacement(function, writes)))
         return function
 
     return register
@@ -47,7 +47,7 @@ def reworded(statement: str, text: str) -> None:
 
 def answer(connection: Connection, statement: str, parameters: Parameters) -> Sequence[Row[Any]]:
     """The rows of ``statement``."""
-    replacement = _known.get(statement)
+    replacement = known.get(statement)
     if replacement is None:
         return fetch(connection, statement, **parameters)
     with _alone(connection) if replacement.writes else nullcontext():

@@ -38,12 +38,17 @@ _LOCK = re.compile(
 )
 
 _VALUE = r"(:\w+|\?)"
-_AN_INSTANT = r"(\w+\(\)|[\w.]*_at)"
+_AN_INSTANT = r"(\w+\(\)|[\w.]*_at|at\('[^']*'\))"
+_NUMBER = r"([\w.]+ % \d+|[\w.]+|\([^()]*\))"
 
 
 def _interval(match: Match[str]) -> str:
     seconds = float(match[3]) * _UNITS[match[4]]
     return f"shifted({match[1]}, {match[2]}{seconds!r})"
+
+
+def _intervals(match: Match[str]) -> str:
+    return f"shifted({match[1]}, {match[2]}({match[3]}) * {float(_UNITS[match[4]])!r})"
 
 
 def _named(match: Match[str]) -> str:
@@ -64,6 +69,10 @@ _RULES: list[tuple[Pattern[str], _Replacement]] = [
         (rf"= ANY ?\({_VALUE}(?:::\w+\[\])?\)", r"IN (SELECT value FROM json_each(\1))"),
         (r"= ANY ?\(ARRAY\[([^\]]*)\]\)", r"IN (\1)"),
         # instants
+        (r"\bCURRENT_TIMESTAMP\b", "now()"),
+        (r"\btimestamptz '(\d{4}-\d\d-\d\d)'", r"at('\1')"),
+        (rf"{_AN_INSTANT} ([+-]) {_NUMBER} \* interval '1 (\w+)'", _intervals),
+        (rf"{_AN_INSTANT} ([+-]) {_VALUE}", r"shifted(\1, \2\3)"),
         (rf"{_AN_INSTANT} ([+-]) interval '([\d.]+) ?(\w+)'", _interval),
         (rf"{_AN_INSTANT} ([+-]) make_interval\(secs => ([^()]*)\)", r"shifted(\1, \2(\3))"),
         (rf"extract\(epoch FROM {_AN_INSTANT} - {_AN_INSTANT}\)", r"(epoch(\1) - epoch(\2))"),

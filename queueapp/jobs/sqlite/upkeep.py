@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from queueapp.jobs import control, holds, minute_stats, partitions
+from queueapp.jobs import control, database, holds, minute_stats, partitions
 from queueapp.jobs.sqlite.events import control_event, log
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock
@@ -21,6 +21,12 @@ def _record(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     line = control_event(given["event"], actor=given["actor"], scope=given["scope"])
     log(connection, [{**line, "reason": given["reason"], "data": given["data"]}])
     return fetch(connection, "SELECT last_insert_rowid() AS id")
+
+
+@instead_of(database._NOTIFY)
+def _notify(_connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
+    """Workers poll."""
+    return ()
 
 
 # Holds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,6 +16,8 @@ from uuid import UUID
 
 # The names of the column types; each holds TEXT, by which SQLite leaves the text as it is.
 INSTANT, TOKEN, JSON = "instant_text", "uuid_text", "json_text"
+
+LARGEST = 2**63
 
 
 def clock() -> datetime:
@@ -58,17 +60,26 @@ def parameters_of(given: Any) -> Any:
 
 
 def _adapted(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return instant_text(value)
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, list | tuple | dict):
-        return json_text(value)
+    for kind, adapt in _ADAPTERS:
+        if isinstance(value, kind):
+            return adapt(value)
     return value
+
+
+def _number(value: int) -> int | float:
+    """No row has a number beyond SQLite's."""
+    return value if -LARGEST <= value < LARGEST else float(value)
+
+
+_ADAPTERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (str, lambda text: text),
+    (int, _number),
+    (datetime, instant_text),
+    (UUID, str),
+    (timedelta, timedelta.total_seconds),
+    (Decimal, float),
+    ((list, tuple, dict), json_text),
+)
 
 
 def _read_instant(text: bytes) -> Any:

@@ -121,7 +121,8 @@ class Settings:
     database_url: str = _setting(
         "DATABASE_URL", "", database_url,
         "The PostgreSQL database. Several hosts (`//user:pw@h1,h2/db`): the one that takes writes."
-        " Empty: a local PostgreSQL under `instance/` is started, or reused (not in production).",
+        " Empty: a local PostgreSQL under `instance/` is started, or reused (not in production)."
+        " `sqlite:////path/to/file`: see docs/sqlite.md.",
     )  # fmt: skip
     env: str = _setting(
         "QUEUE_ENV", "development", one_of("development", "production"),

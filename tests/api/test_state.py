@@ -120,6 +120,7 @@ def test_a_database_of_another_revision_is_not_ready(client: FlaskClient, sessio
     assert (body(answer)["revision"], body(answer)["needed"]) == ("0000", revision)
 
 
+@pytest.mark.postgresql("another database of the same server")
 def test_a_database_without_tables_says_what_to_run(elsewhere: Elsewhere) -> None:
     empty = elsewhere(database="postgres")
 

@@ -19,6 +19,7 @@ from sqlalchemy.engine import make_url
 # Whole files that are about PostgreSQL; single tests elsewhere are marked ``postgresql``.
 ABOUT_POSTGRESQL = {
     "tests/browser/": "the browser's tests write past the verbs, in its dialect",
+    "tests/connections/test_connections.py": "what its sessions are set to",
     "tests/faults/": "faults of its server, connections and locks",
     "tests/journeys/": "several worker processes at once",
     "tests/jobs/test_partitions.py": "the days of the ledger are partitions",

@@ -32,7 +32,10 @@ class Inbox:
 
     def wake(self) -> None:
         """Make the pump look, with nothing to say."""
-        self._messages.put(None)
+        # One that waits already does it. Nobody reads where there are no threads, or during an
+        # outage, and wake-ups go on coming.
+        if self._messages.empty():
+            self._messages.put(None)
 
     def written(self, outcome: Outcome) -> None:
         """Say that this outcome is in the database already."""

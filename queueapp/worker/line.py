@@ -36,6 +36,7 @@ class Line:
         self._connection: Connection | None = None
         self._others: Sequence[Line] = ()
         self._ask_at = 0.0
+        self._refusal: DBAPIError | None = None
         self._give_way: Callable[[], None] = lambda: None
         # Whether the last try to connect failed, and none has succeeded since.
         self.is_refused = False
@@ -53,7 +54,7 @@ class Line:
         with self._mutex:
             refusal = self._opened()[1]
         if refusal:
-            raise refusal
+            raise refusal.with_traceback(None)
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Connection]:
@@ -89,19 +90,20 @@ class Line:
                 if connection is not None:
                     yield other, connection
                     return
-        raise refusal or RuntimeError("no line has a connection")
+        assert refusal is not None
+        raise refusal.with_traceback(None)
 
     def _opened(self) -> tuple[Connection | None, DBAPIError | None]:
         if self._connection is None and self._may_ask():
             try:
                 self._connection = self._open()
-                self.is_refused = False
+                self.is_refused, self._refusal, self._ask_at = False, None, 0.0
             except DBAPIError as refusal:
-                self.is_refused = True
+                self.is_refused, self._refusal = True, refusal
                 self._ask_at = time.monotonic() + ASK_AGAIN_S * random.uniform(0.8, 1.2)  # noqa: S311
                 self._give_way()
-                return None, refusal
-        return self._connection, None
+        # Within ``ASK_AGAIN_S`` the last refusal still stands.
+        return self._connection, self._refusal
 
     def _may_ask(self) -> bool:
         lender = any(other.is_open for other in self._others)

@@ -20,8 +20,11 @@ def is_process() -> bool:
 def leave(status: int) -> NoReturn:
     """End now. Taking the interpreter apart takes seconds on a busy machine, waits for the threads
     of handlers, and may crash in those that cannot be waited for."""
-    atexit._run_exitfuncs()
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    try:
+        atexit._run_exitfuncs()
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # Also when nobody reads what is flushed any more.
+        os._exit(status)

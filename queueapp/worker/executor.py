@@ -71,6 +71,8 @@ def _clear_away(attempt: Attempt, ours: AppContext) -> None:
     while has_app_context() and (left := app_ctx._get_current_object()) is not ours:  # type: ignore[attr-defined]
         with contextlib.suppress(BaseException):
             left.pop()
+        if has_app_context() and app_ctx._get_current_object() is left:  # type: ignore[attr-defined]
+            return  # it cannot be popped here
 
 
 def _call(attempt: Attempt, ended: Ended) -> tuple[Outcome, bool]:

@@ -57,7 +57,7 @@ def _one(dice: random.Random, lease: float) -> tuple[str, dict[str, Any]]:
 
 @dataclass
 class Promises:
-    """What producers were promised, and what they met. Written by two threads, each its own."""
+    """What producers were promised, each in a list of its own, and what they met."""
 
     python: list[int] = field(default_factory=list)
     api: list[int] = field(default_factory=list)

@@ -15,7 +15,7 @@ from queueapp.commands.chaos.invariants import Finding
 
 @dataclass
 class Report:
-    """One run. ``None``: the run ended before that was known."""
+    """One run; without ``findings`` it ended before it was judged."""
 
     conditions: dict[str, Any]
     faults: Counter[Kind] = field(default_factory=Counter)
@@ -24,8 +24,8 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether every invariant does."""
-        return all(finding.holds for finding in self.findings)
+        """Whether every invariant does. What was not judged does not hold."""
+        return bool(self.findings) and all(finding.holds for finding in self.findings)
 
     def lines(self) -> Iterator[str]:
         """The report as people read it."""

@@ -196,9 +196,10 @@ class Worker:
             threading.Thread(
                 target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True
             ).start()
-        # Leases come first when the server has few connections left.
-        with contextlib.suppress(SQLAlchemyError):
-            self._beat.open()
+        if terms.concurrency > 0:
+            # Leases come first when the server has few connections left.
+            with contextlib.suppress(SQLAlchemyError):
+                self._beat.open()
         self.pump.blind = True
         for loop in self._loops:
             loop.start()

@@ -28,7 +28,7 @@ _UNITS = {"ms": 0.001, "s": 1, "second": 1, "seconds": 1, "min": 60, "minute": 6
 _TYPES = {"timestamptz": INSTANT, "uuid": TOKEN, "jsonb": JSON}
 
 # About the session or the server: nothing of that kind is here.
-_UTILITY = re.compile(r"\s*(SET|NOTIFY|LISTEN|LOCK TABLE|VACUUM ANALYZE|ANALYZE)\b")
+_UTILITY = re.compile(r"\s*(SET|NOTIFY|LISTEN|LOCK TABLE)\b")
 _NOTHING = "SELECT NULL WHERE 0"
 _WRITE = re.compile(
     r"\b(INSERT|UPDATE|DELETE|CREATE|DROP|ALTER)\b|^\s*SAVEPOINT\b|advisory_xact_lock"
@@ -89,9 +89,6 @@ _RULES: list[tuple[Pattern[str], _Replacement]] = [
         (r"(?<![\w.])left\(", "leftmost("),
         (r"\bOFFSET (\S+) LIMIT (\S+)", r"LIMIT \2 OFFSET \1"),
         (r"\bOFFSET 0\b", "LIMIT -1"),
-        (r"\bjsonb_build_object\(", "json_object("),
-        (r"\bstring_agg\(", "group_concat("),
-        (r"\barray_agg\(", "json_group_array("),
     )
 ]  # fmt: skip
 

@@ -28,7 +28,8 @@ OLD_EVERY_S = 600.0
 DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
 PURGE_EVERY_S = 60.0
-PURGE_BATCHES = 20
+# Housekeeping hears of pauses and holds between two turns, and they are promised within 2 s.
+PURGE_TURN_S = 0.2
 # How soon again when there was more than one turn's work.
 MORE_S = 1.0
 # Each minute those are looked at that have come to their age of late, all of them now and then.
@@ -165,26 +166,24 @@ class Upkeep:
         return 1.0 if read >= minute_stats.EVENTS_A_LINE else float(minute_stats.EVERY_S)
 
     def purge(self) -> float:
-        """Remove rows that retention no longer keeps, a bounded number of batches at a time."""
-        whole = time.monotonic() >= self._whole_at
+        """Remove rows that retention no longer keeps, for a bounded time."""
+        whole, until = time.monotonic() >= self._whole_at, time.monotonic() + PURGE_TURN_S
         ages = self._keep.ages(None if whole else WINDOW)
-        more = [self._purge(status, age) for status, age in ages.items()]
+        more = [self._purge(status, age, until) for status, age in ages.items()]
         if any(more):
-            self._whole_at = 0.0
             return MORE_S
         if whole:
             self._whole_at = time.monotonic() + WHOLE_EVERY_S
         return PURGE_EVERY_S
 
-    def _purge(self, status: Status, age: transitions.Age) -> bool:
-        """Whether there may be more."""
+    def _purge(self, status: Status, age: transitions.Age, until: float) -> bool:
+        """Remove a batch, and more of them ``until`` then; whether there may be more."""
         actor = f"housekeeping:{self._terms.name}"
-        for _ in range(PURGE_BATCHES):
+        while True:
             with self._line.use() as connection:
                 gone = transitions.purge_old(connection, status, age, actor=actor)
-            if not gone:
-                return False
-        return True
+            if not gone or time.monotonic() >= until:
+                return bool(gone)
 
     def drop_days(self) -> float:
         """Drop the days that the ledger no longer keeps; later when somebody reads it just now."""

@@ -174,11 +174,11 @@ class Journey:
         return self.job(job)
 
     def wait_for_end(self, jobs: list[int], within: float = 60.0) -> None:
-        """Wait until ``jobs``, enqueued together, have come to an end, whichever."""
+        """Wait until ``jobs``, and all between them, have come to an end, whichever."""
         open_ = """
             SELECT EXISTS (SELECT FROM jobs WHERE id BETWEEN %(first)s AND %(last)s
               AND status IN ('queued', 'running', 'held'))"""
-        span = {"first": jobs[0], "last": jobs[-1]}
+        span = {"first": min(jobs), "last": max(jobs)}
         until(lambda: not self.one(open_, **span), "all jobs end", within)
 
     def close(self) -> None:

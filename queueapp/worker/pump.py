@@ -79,6 +79,11 @@ class Pump:
         """Whether every claim has come to an end that the database knows."""
         return not self._open
 
+    @property
+    def unsettled(self) -> set[UUID]:
+        """The claims of whose end the database does not know."""
+        return set(self._open.copy())  # other threads ask
+
     def expect_due(self, seconds: float | None) -> None:
         """Housekeeping says when the next job is due; the pump looks then."""
         self._due_at = time.monotonic() + (FALLBACK_S if seconds is None else max(seconds, 0.0))

@@ -238,14 +238,13 @@ class Worker:
             self.pump,
             self._loops,
             pause=self._pause,
+            sign_off=self._sign_off,
             is_hurried=lambda: self._hurried,
             is_dead=lambda: self._dead is not None,
         )
         shutdown.run()
-        # Who still waits for the database now waits in vain, and must not keep us from leaving.
         for line in self._lines:
             line.cut()
-        self._sign_off()
         self.close()
 
     def close(self) -> None:
@@ -254,6 +253,9 @@ class Worker:
             line.drop()
 
     def _sign_off(self) -> None:
+        # Who still waits for the database now waits in vain, and must not keep us from leaving.
+        for line in self._lines[1:]:  # the pump still has work
+            line.cut()
         housekeeping = self._loops[0]
         housekeeping.join(LAST_WORDS_S / 2)
         if housekeeping.is_alive():

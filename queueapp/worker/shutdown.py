@@ -1,11 +1,16 @@
-"""How the work of one process ends: nothing new, the grace, what remains is handed back."""
+"""How the work of one process ends: nothing new, the grace, what remains is handed back.
+
+Handing back is the very last step: from then on another worker may run the job, and the thread that
+does not stop ends only with its process.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from queueapp.jobs.status import Reason
 from queueapp.worker.attempts import Attempts
@@ -24,7 +29,11 @@ FLUSH_S = 5.0
 
 @dataclass
 class Shutdown:
-    """Run once, from the main thread. ``pause`` hears signals meanwhile."""
+    """Run once, from the main thread. ``pause`` hears signals meanwhile.
+
+    ``sign_off`` is called when all but the pump has ended, ``is_dead`` says that a loop has died: a
+    worker without it waits for nothing.
+    """
 
     terms: Terms
     attempts: Attempts
@@ -32,11 +41,12 @@ class Shutdown:
     pump: Pump
     loops: Sequence[Loop]
     pause: Callable[[float], None]
+    sign_off: Callable[[], None]
     is_hurried: Callable[[], bool]
     is_dead: Callable[[], bool]
 
     def run(self) -> None:
-        """End it all, loops included. A worker with a dead loop waits for nothing."""
+        """End it all, loops included."""
         began = time.monotonic()
         self.pump.claiming = False
         for loop in self.loops:
@@ -47,9 +57,14 @@ class Shutdown:
         if self.attempts.leases():
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
+        for token in self.attempts.unreturned():
+            self.pump.abandon(token)
+        self._flush({attempt.claim.token for attempt in self.attempts.leases()})
+        pumps = [loop for loop in self.loops if loop.name == "pump"]
+        self._end(loop for loop in self.loops if loop not in pumps)
+        self.sign_off()
         self._hand_back()
-        self._flush()
-        self._end_loops()
+        self._end(pumps)
 
     def _wait_idle(self, seconds: float, *, hurry: bool = True) -> None:
         deadline = time.monotonic() + seconds
@@ -62,18 +77,17 @@ class Shutdown:
             self.pause(min(left, 0.5))
 
     def _hand_back(self) -> None:
-        for token in self.attempts.unreturned():
-            self.pump.abandon(token)
         for attempt in self.attempts.leases():
             if self.attempts.give_up(attempt.claim.token):
                 log.warning("job %d did not stop in time: handed back", attempt.claim.id)
                 self.inbox.put(handed_back(attempt, self.terms, Reason.SHUTDOWN))
-
-    def _flush(self) -> None:
-        """Let the pump write what has ended; give up when the database does not take it."""
-        self._wait_for_pump(lambda: self.pump.settled)
-        if not self.pump.settled:
+        self._flush(set())
+        if self.pump.unsettled:
             log.warning("some outcomes could not be written: their leases will run out")
+
+    def _flush(self, remaining: set[UUID]) -> None:
+        """Let the pump write what has ended; give up when the database does not take it."""
+        self._wait_for_pump(lambda: self.pump.unsettled <= remaining)
 
     def _wait_for_pump(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + FLUSH_S
@@ -81,10 +95,11 @@ class Shutdown:
             self.inbox.wake()
             self.pause(0.02)
 
-    def _end_loops(self) -> None:
-        for loop in self.loops:
+    def _end(self, loops: Iterable[Loop]) -> None:
+        ending = list(loops)
+        for loop in ending:
             loop.stop()
         self.inbox.wake()
         deadline = time.monotonic() + LAST_WORDS_S
-        for loop in self.loops:
+        for loop in ending:
             loop.join(max(deadline - time.monotonic(), 0.0))

@@ -47,6 +47,9 @@ def test_signals_in_the_middle_of_a_job_hand_it_back_unused(journey: Journey) ->
     assert journey.wait_for_status(job, "succeeded").attempts == 1
     released = journey.rows("SELECT reason, attempt FROM job_events WHERE event = 'released'")
     assert released == [("shutdown", 1)] * 3
+    # Handing back comes last: who starts the job next must not meet the thread that did not stop.
+    said = "SELECT event FROM job_events WHERE event IN ('released', 'worker_stopped') ORDER BY id"
+    assert journey.rows(said) == [("worker_stopped",), ("released",)] * 3
     # The threads that a worker left behind died with it: none overlapped with the next.
     stand(journey)
 

@@ -1,4 +1,4 @@
-"""What a dead process held comes back at once; a job is blamed only for a death it was alone in."""
+"""What a dead process held comes back at once; only a death alone ends a job, all count."""
 
 from __future__ import annotations
 

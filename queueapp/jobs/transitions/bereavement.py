@@ -1,8 +1,9 @@
 """Take back at once what a process held that is certainly dead: its parent has seen it end.
 
 The same end as ``expire`` gives a lease that ran out, without the wait for it. A process that died
-by itself was perhaps killed by a job. Certain it is only if nothing else was in the process: then
-the job is blamed, and at the third death in its life that it was there for it ends failed.
+by itself was perhaps killed by a job. Certain it is only if nothing else was in the process: such a
+death is blamed on the job, and ends it failed if it is at least the third crash in its life that it
+was there for, in whatever company the earlier ones were.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ class Bell:
     def hearing(self, *numbers: signal.Signals, for_good: bool = False) -> Iterator[None]:
         """Let these signals ring. Elsewhere than in the main thread signals cannot be heard.
 
-        ``for_good``: the process ends after this; one that is repeated must not change how.
+        ``for_good``: the process ends after this; one that is repeated must not change how. The end
+        of a child cannot: who ignores that one hears no exit status of any child.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -51,7 +52,8 @@ class Bell:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, signal.SIG_IGN if for_good else handler)
+                deaf = for_good and number != signal.SIGCHLD
+                signal.signal(number, signal.SIG_IGN if deaf else handler)
 
     def _heard(self, number: int, _frame: Any) -> None:
         self._rung.put(number)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 from queueapp.worker.bell import Bell
@@ -27,6 +29,18 @@ def test_signals_are_heard_in_their_order() -> None:
 
     assert heard == [signal.SIGUSR1, signal.SIGUSR2]
     assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+
+
+def test_for_good_is_deaf_to_repeated_signals_but_not_to_the_end_of_children() -> None:
+    with Bell().hearing(signal.SIGUSR1, signal.SIGCHLD, for_good=True):
+        pass
+
+    try:
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+        assert subprocess.run([sys.executable, "-c", "exit(3)"], check=False).returncode == 3
+    finally:
+        for number in (signal.SIGUSR1, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
 
 
 def test_signals_in_the_middle_of_ringing_and_waiting_never_lock_it() -> None:

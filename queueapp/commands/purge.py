@@ -16,12 +16,10 @@ from flask.cli import with_appcontext
 from sqlalchemy.exc import OperationalError
 
 from queueapp.commands.parameters import Duration, actor
-from queueapp.commands.work import keep_of
 from queueapp.extensions import db
 from queueapp.jobs import partitions, transitions
 from queueapp.jobs.status import Status
-from queueapp.jobs.transitions import Age
-from queueapp.worker import Keep
+from queueapp.jobs.transitions import Age, Keep, keep_of
 
 # What somebody has locked is asked for again this often, then left for the next time.
 TRIES = 25

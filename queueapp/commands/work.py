@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
 from typing import Any
 
 import click
@@ -26,7 +25,8 @@ from queueapp.extensions import db
 from queueapp.handlers import find
 from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
-from queueapp.worker import CONNECTIONS, Keep, Terms, Wakeup, Worker, clean_sessions
+from queueapp.jobs.transitions import keep_of
+from queueapp.worker import CONNECTIONS, Terms, Wakeup, Worker, clean_sessions
 from queueapp.worker.alone import alone_on
 from queueapp.worker.patience import wait_for_database
 from queueapp.worker.supervision import Lifeline
@@ -233,17 +233,6 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
         return worker.run(for_good=is_process())
     finally:
         engine.dispose()
-
-
-def keep_of(settings: Settings) -> Keep:
-    """How long what is kept."""
-    return Keep(
-        succeeded=timedelta(seconds=settings.keep_succeeded),
-        failed=timedelta(seconds=settings.keep_failed),
-        cancelled=timedelta(seconds=settings.keep_cancelled),
-        keyed=timedelta(days=settings.idempotency_days),
-        ledger=timedelta(seconds=settings.keep_ledger),
-    )
 
 
 def _log_to_stderr(settings: Settings, *, tell_processes: bool) -> None:

@@ -3,7 +3,6 @@
 from queueapp.worker.clean_sessions import clean_sessions
 from queueapp.worker.runtime import CONNECTIONS, Worker
 from queueapp.worker.terms import Terms
-from queueapp.worker.upkeep import Keep
 from queueapp.worker.wakeup import Wakeup
 
-__all__ = ["CONNECTIONS", "Keep", "Terms", "Wakeup", "Worker", "clean_sessions"]
+__all__ = ["CONNECTIONS", "Terms", "Wakeup", "Worker", "clean_sessions"]

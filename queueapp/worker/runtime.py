@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from queueapp.extensions import db
 from queueapp.handlers import JobContext, kinds
 from queueapp.jobs.claim import Claim
+from queueapp.jobs.transitions import Keep
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
 from queueapp.worker.bell import Bell
@@ -40,7 +41,7 @@ from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
 from queueapp.worker.sweeper import Sweeper
 from queueapp.worker.terms import Terms
-from queueapp.worker.upkeep import Keep, Upkeep
+from queueapp.worker.upkeep import Upkeep
 from queueapp.worker.wakeup import Wakeup
 
 log = logging.getLogger("queueapp.worker")

@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from queueapp.jobs import control, minute_stats, partitions, queries, transitions
 from queueapp.jobs.status import Event, Status
+from queueapp.jobs.transitions import Keep
 from queueapp.version import VERSION
 from queueapp.worker.line import Line
 from queueapp.worker.lost_slots import LostSlots
@@ -36,26 +37,6 @@ MORE_S = 1.0
 WHOLE_EVERY_S = 3600.0
 WINDOW = timedelta(hours=2)
 DAYS_A_TURN = 3
-
-
-@dataclass(frozen=True)
-class Keep:
-    """How long what is kept, from the settings."""
-
-    succeeded: timedelta = timedelta(days=7)
-    failed: timedelta = timedelta(days=90)
-    cancelled: timedelta = timedelta(days=30)
-    keyed: timedelta = timedelta(days=7)
-    ledger: timedelta = timedelta(days=90)
-
-    def ages(self, window: timedelta | None = None) -> dict[Status, transitions.Age]:
-        """The ages of rows by their status."""
-        ages = {
-            Status.SUCCEEDED: self.succeeded,
-            Status.FAILED: self.failed,
-            Status.CANCELLED: self.cancelled,
-        }
-        return {status: transitions.Age(age, self.keyed, window) for status, age in ages.items()}
 
 
 @dataclass

@@ -8,8 +8,9 @@ import pytest
 from flask.testing import FlaskCliRunner
 
 from queueapp import config
-from queueapp.commands.work import keep_of, terms_of
+from queueapp.commands.work import terms_of
 from queueapp.errors import SettingError
+from queueapp.jobs.transitions import keep_of
 
 
 def test_options_win_over_settings() -> None:

@@ -15,8 +15,8 @@ from queueapp.connections import worker_engine
 from queueapp.jobs import transitions
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.models import Job
-from queueapp.jobs.transitions import NewJob
-from queueapp.worker import Keep, Terms, Worker
+from queueapp.jobs.transitions import Keep, NewJob
+from queueapp.worker import Terms, Worker
 from tests.worker import kinds
 
 Enqueue = Callable[..., int]

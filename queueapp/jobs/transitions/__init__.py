@@ -26,7 +26,7 @@ from queueapp.jobs.transitions.people import (
     unhold,
 )
 from queueapp.jobs.transitions.producer import Enqueued, NewJob, enqueue
-from queueapp.jobs.transitions.retention import Age, count_old, purge, purge_old
+from queueapp.jobs.transitions.retention import Age, Keep, count_old, keep_of, purge, purge_old
 from queueapp.jobs.transitions.settle import (
     Answer,
     Exchange,
@@ -47,6 +47,7 @@ __all__ = [
     "Exchange",
     "Expired",
     "Held",
+    "Keep",
     "Moved",
     "NewJob",
     "Outcome",
@@ -62,6 +63,7 @@ __all__ = [
     "expire",
     "explain",
     "hold",
+    "keep_of",
     "locked_overdue",
     "one",
     "purge",

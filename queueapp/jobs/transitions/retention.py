@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from queueapp.config import Settings
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Reason, Status
 
@@ -81,6 +82,37 @@ class Age:
             "back": back.total_seconds(),
             "keyed_age": max(self.age, self.keyed).total_seconds(),
         }
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How long what is kept, from the settings."""
+
+    succeeded: timedelta = timedelta(days=7)
+    failed: timedelta = timedelta(days=90)
+    cancelled: timedelta = timedelta(days=30)
+    keyed: timedelta = timedelta(days=7)
+    ledger: timedelta = timedelta(days=90)
+
+    def ages(self, window: timedelta | None = None) -> dict[Status, Age]:
+        """The ages of rows by their status."""
+        ages = {
+            Status.SUCCEEDED: self.succeeded,
+            Status.FAILED: self.failed,
+            Status.CANCELLED: self.cancelled,
+        }
+        return {status: Age(age, self.keyed, window) for status, age in ages.items()}
+
+
+def keep_of(settings: Settings) -> Keep:
+    """How long what is kept."""
+    return Keep(
+        succeeded=timedelta(seconds=settings.keep_succeeded),
+        failed=timedelta(seconds=settings.keep_failed),
+        cancelled=timedelta(seconds=settings.keep_cancelled),
+        keyed=timedelta(days=settings.idempotency_days),
+        ledger=timedelta(seconds=settings.keep_ledger),
+    )
 
 
 def purge(

@@ -169,6 +169,18 @@ def test_a_child_that_dies_in_the_shutdown_makes_the_end_no_good_one() -> None:
     assert bench.supervisor._failed
 
 
+def test_a_replaced_child_that_dies_in_the_shutdown_counts_as_well() -> None:
+    bench = Bench()
+    bench.children[0].to_be_replaced = True
+    bench.look()
+    bench.supervisor._asked(signal.SIGTERM)
+
+    bench.children[0].ends = End(-signal.SIGKILL, True, 3)
+
+    assert not bench.end(STOPPED, announced=True)
+    assert bench.supervisor._failed
+
+
 def test_a_machine_without_a_process_to_spare_is_waited_out() -> None:
     refused: list[int] = []
 

@@ -161,13 +161,15 @@ class Supervisor:
     def _ended(self, slot: Slot, child: Child, end: End) -> None:
         if child.name is not None and not end.orderly:
             self._take_back(Death(f"worker:{child.name}", end.how, end.crashed))
+            # One that was just starting dies of the platform's signal, and holds nothing.
+            self._failed = self._failed or self._stopping
         if slot.child is not child:
             self._replaced.remove((slot, child))
             self._log_end(slot, child, end, "")
             return
         slot.child = None
         if self._stopping:
-            self._ended_while_stopping(slot, child, end)
+            self._log_end(slot, child, end, "")
         elif self._drain and end.orderly and end.status == STOPPED:
             slot.done = True
             self._log_end(slot, child, end, "")
@@ -175,12 +177,6 @@ class Supervisor:
             self._lose_hope(slot, child, end)
         else:
             self._come_back(slot, child, end)
-
-    def _ended_while_stopping(self, slot: Slot, child: Child, end: End) -> None:
-        # One that was just starting dies of the platform's signal, and holds nothing.
-        if child.name is not None and not end.orderly:
-            self._failed = True
-        self._log_end(slot, child, end, "")
 
     def _come_back(self, slot: Slot, child: Child, end: End) -> None:
         if end.orderly:

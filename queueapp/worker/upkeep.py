@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from queueapp.jobs import control, minute_stats, partitions, queries, transitions
 from queueapp.jobs.status import Event, Status
@@ -25,6 +25,8 @@ from queueapp.worker.terms import Terms
 log = logging.getLogger("queueapp.worker")
 
 SEEN_EVERY_S = 60.0
+# A duty that the database refused waits so long: the others go on meanwhile.
+REFUSED_AGAIN_S = 60.0
 OLD_EVERY_S = 600.0
 DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
@@ -46,11 +48,32 @@ class Duty:
     name: str
     do: Callable[[], float]
     at: float = 0.0
+    refused: bool = False
 
     def if_due(self) -> None:
-        """Do it if its time has come."""
-        if time.monotonic() >= self.at:
-            self.at = time.monotonic() + self.do() * random.uniform(0.85, 1.15)  # noqa: S311
+        """Do it if its time has come; what the database refuses it alone stops no other duty."""
+        if time.monotonic() < self.at:
+            return
+        try:
+            wait = self.do()
+            self.refused = False
+        except DBAPIError as error:
+            if not _is_refusal(error):
+                raise
+            wait = REFUSED_AGAIN_S
+            # Once: it may last for days.
+            log.log(
+                logging.DEBUG if self.refused else logging.WARNING,
+                "housekeeping: %s was refused, again in %gs: %s",
+                self.name, wait, str(error.orig).strip().split("\n")[0],
+            )  # fmt: skip
+            self.refused = True
+        self.at = time.monotonic() + wait * random.uniform(0.85, 1.15)  # noqa: S311
+
+
+def _is_refusal(error: DBAPIError) -> bool:
+    """Whether the database answered, and said no: not to a connection, but to a statement."""
+    return error.statement is not None and not error.connection_invalidated
 
 
 class Upkeep:
@@ -126,9 +149,9 @@ class Upkeep:
                 with self._line.transaction() as connection:
                     partitions.make(connection, day)
             except OperationalError as error:
-                log.debug(
-                    "the ledger's day %s waits for a lock: %s", day, type(error.orig).__name__
-                )
+                if not partitions.is_locked(error):
+                    raise
+                log.debug("the ledger's day %s waits for a lock", day)
                 return DAYS_AGAIN_S
         return DAYS_EVERY_S
 
@@ -176,7 +199,9 @@ class Upkeep:
             for _ in old[:DAYS_A_TURN]:
                 self._drop_oldest()
         except OperationalError as error:
-            log.debug("the ledger's day %s waits for a lock: %s", old[0], type(error.orig).__name__)
+            if not partitions.is_locked(error):
+                raise
+            log.debug("the ledger's day %s waits for a lock", old[0])
             return PURGE_EVERY_S
         return MORE_S if old[DAYS_A_TURN:] else DAYS_EVERY_S
 

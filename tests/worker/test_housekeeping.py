@@ -6,14 +6,17 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, partitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import events_of, oldest
 from queueapp.worker import Worker
+from queueapp.worker.upkeep import Duty
 from tests.worker.conftest import Bench, Enqueue
 from tests.worker.test_pump import Statements, claimed
 
@@ -27,6 +30,15 @@ def events_named(session: Session, name: str) -> list[Any]:
         {"n": name},
     )
     return list(found)
+
+
+def raising(error: Exception) -> Callable[..., float]:
+    """A function that only raises."""
+
+    def do(*_args: Any) -> float:
+        raise error
+
+    return do
 
 
 def settled_in(worker: Worker) -> None:
@@ -133,6 +145,59 @@ def test_a_worker_says_that_it_is_there_once_a_minute(bench: Bench, session: Ses
     assert seen.scope == f"worker:{worker.terms.name}"
     assert seen.data["slots"] == 4
     assert seen.data["release"] == "v7"
+
+
+def test_a_duty_that_is_refused_stops_no_other_and_is_told_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    upkeep = bench.worker().upkeep
+    tried: list[str] = []
+
+    def refused() -> float:
+        tried.append("refused")
+        with upkeep._line.use() as connection:
+            connection.exec_driver_sql("SELECT nobody FROM nowhere")
+        return 0.0
+
+    duty = Duty("odd", refused)
+    upkeep.duties = [duty, Duty("next", lambda: float(tried.append("next") or 60))]
+
+    upkeep.tick()
+    upkeep.tick()
+    duty.at = 0.0
+    upkeep.tick()
+
+    assert tried == ["refused", "next", "refused"]
+    assert caplog.text.count("odd was refused") == 1
+
+
+def test_without_a_database_all_of_housekeeping_waits(bench: Bench) -> None:
+    refusal = OperationalError(None, None, ConnectionRefusedError())
+    cut = OperationalError("SELECT", {}, ConnectionResetError(), connection_invalidated=True)
+
+    for error in (refusal, cut):
+        with pytest.raises(OperationalError):
+            Duty("odd", raising(error)).if_due()
+
+
+@pytest.mark.postgresql("partitions")
+def test_only_a_lock_is_waited_for_in_silence(
+    bench: Bench, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = max(partitions.days(session))
+    session.execute(text(f"DROP TABLE job_events_{last:%Y%m%d}"))
+    session.commit()
+    upkeep = bench.worker().upkeep
+    full = OperationalError("CREATE", {}, psycopg.errors.DiskFull())
+    locked = OperationalError("CREATE", {}, psycopg.errors.LockNotAvailable())
+
+    monkeypatch.setattr(partitions, "make", raising(locked))
+    assert upkeep.make_days() < 60
+    monkeypatch.setattr(partitions, "make", raising(full))
+    with pytest.raises(OperationalError):
+        upkeep.make_days()
+    monkeypatch.undo()
+    upkeep.make_days()
 
 
 @pytest.mark.postgresql("partitions")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import faulthandler
 import logging
 import os
 import sys
@@ -10,6 +12,9 @@ from typing import NoReturn
 
 import click
 from flask.cli import FlaskGroup
+
+# A PostgreSQL of our own takes a minute to stop, at most.
+LONGEST_S = 75.0
 
 
 def is_process() -> bool:
@@ -19,7 +24,13 @@ def is_process() -> bool:
 
 def leave(status: int) -> NoReturn:
     """End now. Taking the interpreter apart takes seconds on a busy machine, waits for the threads
-    of handlers, and may crash in those that cannot be waited for."""
+    of handlers, and may crash in those that cannot be waited for.
+
+    What is registered with ``atexit`` may never return: then a traceback says what, and the exit
+    status is 1.
+    """
+    with contextlib.suppress(RuntimeError):  # nowhere to write it to
+        faulthandler.dump_traceback_later(LONGEST_S, exit=True)
     try:
         atexit._run_exitfuncs()
         logging.shutdown()

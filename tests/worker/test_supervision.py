@@ -6,6 +6,7 @@ Its children are stand-ins here; ``tests/faults`` has real ones.
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,7 +17,7 @@ import pytest
 from queueapp.commands.supervise import _words
 from queueapp.jobs.transitions import Death
 from queueapp.worker.supervision import Lifeline, Supervisor, Word, supervisor
-from queueapp.worker.supervision.child import End
+from queueapp.worker.supervision.child import Child, End
 from queueapp.worker.supervision.statuses import REPLACE, STOPPED, UNAVAILABLE, UNUSABLE
 
 
@@ -29,6 +30,7 @@ class Stand:
     ends: End | None = None
     to_be_replaced: bool = False
     told: list[Word] = field(default_factory=list)
+    leaves_for_s: float = -1.0
     killed: bool = False
 
     def hear(self) -> None: ...
@@ -149,6 +151,21 @@ def test_what_is_to_be_replaced_has_its_successor_before_it_ends() -> None:
     assert bench.deaths == []
 
 
+@pytest.mark.parametrize("to_be_replaced", [True, False])
+def test_a_child_that_has_announced_its_end_and_hangs_is_killed(to_be_replaced: bool) -> None:
+    bench = Bench()
+    leaving = bench.children[0]
+    leaving.to_be_replaced = to_be_replaced
+    leaving.leaves_for_s = 5.0 + supervisor.ENDS_WITHIN_S - 1
+
+    bench.look()
+    killed_within_its_time = leaving.killed
+    leaving.leaves_for_s += 2
+    bench.look()
+
+    assert (killed_within_its_time, leaving.killed) == (False, True)
+
+
 def test_words_are_passed_on_and_only_a_second_interrupt_hurries() -> None:
     bench = Bench()
 
@@ -225,6 +242,19 @@ def test_words_come_whole_over_the_line_and_its_end_is_heard() -> None:
     assert ours.hear() is None
     ours.say(Word.STOP)
     ours.close()
+
+
+def test_the_time_since_a_child_announced_its_end_is_counted() -> None:
+    say = "import os; os.write(int(os.environ['QUEUE_LIFELINE']), b'leaving\\n'); input()"
+    child = Child([sys.executable, "-c", say], {})
+
+    before = child.leaves_for_s
+    while child.end() is None:
+        child.hear()
+
+    assert before < 0 < child.leaves_for_s
+    child.kill()
+    assert child.leaves_for_s < 0
 
 
 def test_children_are_started_with_the_options_of_their_supervisor() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -71,11 +72,17 @@ class Child:
         self.name: str | None = None
         self.announced = False
         self.to_be_replaced = False
+        self._leaves_since = math.inf
 
     @property
     def pid(self) -> int:
         """The process."""
         return self._process.pid
+
+    @property
+    def leaves_for_s(self) -> float:
+        """The time since it said that it would end, negative before that and once it is killed."""
+        return time.monotonic() - self._leaves_since
 
     def hear(self) -> None:
         """Take in what it has said."""
@@ -84,6 +91,7 @@ class Child:
                 self.name = about
             else:
                 self.announced = True
+                self._leaves_since = time.monotonic()
                 self.to_be_replaced = word == Word.REPLACE
 
     def end(self) -> End | None:
@@ -106,5 +114,6 @@ class Child:
 
     def kill(self) -> None:
         """End it, whatever it is doing."""
+        self._leaves_since = math.inf
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()

@@ -34,6 +34,9 @@ MOST_FALSE_STARTS = 10
 AFTER_STOP_S = 1.0
 # What a process gets beyond its grace, to hand back and write.
 MARGIN_S = 4.0
+# All that a process does of itself after its grace takes less, however slow the database: one that
+# has announced its end and is still there hangs in something that was registered with atexit.
+ENDS_WITHIN_S = 30.0
 # How long the end waits for jobs of dead processes to be taken back.
 TAKE_BACK_S = 3.0
 LOOK_EVERY_S = 0.25
@@ -106,20 +109,25 @@ class Supervisor:
     def _look(self) -> bool:
         """Hear, bury, start, and kill what is over its time; whether there is more to do."""
         for slot, child in self._children():
-            child.hear()
-            if child.to_be_replaced and slot.child is child and not self._stopping:
-                # It finishes what it runs beside its successor: no capacity is lost meanwhile.
-                self._replaced.append((slot, child))
-                slot.child, slot.start_at = None, 0.0
-            if end := child.end():
-                self._ended(slot, child, end)
+            self._look_at(slot, child)
         if self._deadline is None:
             for slot in self._slots:
                 self._fill(slot)
         elif time.monotonic() >= self._deadline:
-            self._kill()
+            self._kill_all()
         open_ = not self._stopping and any(not slot.done for slot in self._slots)
         return open_ or bool(self._children())
+
+    def _look_at(self, slot: Slot, child: Child) -> None:
+        child.hear()
+        if child.to_be_replaced and slot.child is child and not self._stopping:
+            # It finishes what it runs beside its successor: no capacity is lost meanwhile.
+            self._replaced.append((slot, child))
+            slot.child, slot.start_at = None, 0.0
+        if end := child.end():
+            self._ended(slot, child, end)
+        elif child.leaves_for_s > self._grace + ENDS_WITHIN_S:
+            self._kill(slot, child)
 
     # Signals
 
@@ -138,10 +146,13 @@ class Supervisor:
             if child.name is None:
                 child.interrupt()
 
-    def _kill(self) -> None:
+    def _kill(self, slot: Slot, child: Child) -> None:
+        log.error("worker process %d (pid %d) is over its time: killed", slot.number, child.pid)
+        child.kill()
+
+    def _kill_all(self) -> None:
         for slot, child in self._children():
-            log.error("worker process %d (pid %d) is over its time: killed", slot.number, child.pid)
-            child.kill()
+            self._kill(slot, child)
         # Even a kill takes a moment.
         self._deadline = time.monotonic() + MARGIN_S
 

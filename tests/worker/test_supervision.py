@@ -257,6 +257,22 @@ def test_the_time_since_a_child_announced_its_end_is_counted() -> None:
     assert child.leaves_for_s < 0
 
 
+def test_a_child_that_still_waits_for_the_database_ends_with_its_supervisor(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    nowhere = {"DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    child = Child([sys.executable, "-m", "flask", "--app", "wsgi", "work"], nowhere)
+    said = ""
+    while "takes no connection yet" not in said:
+        assert child.end() is None, said
+        time.sleep(0.02)
+        said += capfd.readouterr().err
+
+    child._line.close()
+
+    assert child._process.wait(30) == STOPPED
+
+
 def test_children_are_started_with_the_options_of_their_supervisor() -> None:
     options = {"concurrency": 4, "kinds": None, "grace": 0.5, "drain": True, "max_rss": 1024}
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 from collections.abc import MutableMapping
 from enum import StrEnum
 from typing import Protocol, Self
+
+from queueapp.worker.supervision.statuses import STOPPED
 
 log = logging.getLogger("queueapp.worker")
 
@@ -46,6 +49,8 @@ class Lifeline:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._rest = b""
+        self._stop: Stop | None = None
+        self._change = threading.Lock()
 
     @classmethod
     def pair(cls) -> tuple[Self, Self]:
@@ -56,13 +61,19 @@ class Lifeline:
 
     @classmethod
     def inherited(cls, environment: MutableMapping[str, str]) -> Self | None:
-        """The child's end, None without a supervisor. What the child starts does not see it."""
+        """The child's end, None without a supervisor. What the child starts does not see it.
+
+        A child that has not come as far as ``listen``, be it for want of a database, holds nothing:
+        a word, or the end of the line, ends it.
+        """
         number = environment.pop(VARIABLE, None)
         if number is None:
             return None
         end = socket.socket(fileno=int(number))
         end.set_inheritable(False)
-        return cls(end)
+        line = cls(end)
+        line.listen(_end_process)
+        return line
 
     @property
     def number(self) -> int:
@@ -93,12 +104,25 @@ class Lifeline:
         return [(word, about) for word, _, about in words]
 
     def listen(self, stop: Stop) -> None:
-        """In the child: stop when told so, and when the supervisor is gone."""
-        threading.Thread(target=self._listen, args=(stop,), name="lifeline", daemon=True).start()
+        """In the child: stop, from now on this way, when told so or when the supervisor is gone."""
+        with self._change:
+            before, self._stop = self._stop, stop
+        if before is None:
+            threading.Thread(target=self._listen, name="lifeline", daemon=True).start()
 
-    def _listen(self, stop: Stop) -> None:
+    def _listen(self) -> None:
         while (heard := self.hear()) is not None:
             for word, _ in heard:
-                stop(hurry=word == Word.HURRY)
+                self._tell(hurry=word == Word.HURRY)
         log.warning("the supervisor is gone: finishing what runs")
-        stop()
+        self._tell()
+
+    def _tell(self, *, hurry: bool = False) -> None:
+        # Under the lock: who takes over waits here while the process ends, and claims nothing.
+        with self._change:
+            if self._stop:
+                self._stop(hurry=hurry)
+
+
+def _end_process(*, hurry: bool = False) -> None:
+    os._exit(STOPPED)

@@ -20,6 +20,8 @@ MOST_FAULTS = 10
 # Every wait for the database is bounded, by some minutes for housekeeping's longest: a tick that
 # takes this long will take for ever.
 HANGS_AFTER_S = 900.0
+# One look counts for this long at most: while the whole process was frozen, no tick could end.
+MOST_A_LOOK_S = 5.0
 
 
 class Loop(threading.Thread):
@@ -35,13 +37,23 @@ class Loop(threading.Thread):
         self._stopping = False
         self._failures = 0
         self._faults = 0
-        self._since: float | None = None
+        # The present tick, None between two of them, and what ``hangs`` has seen of it.
+        self._ticking: object | None = None
+        self._seen: object | None = None
+        self._seen_at = self._seen_for = 0.0
 
-    @property
     def hangs(self) -> bool:
-        """Whether the present tick has taken longer than any tick may."""
-        since = self._since
-        return since is not None and time.monotonic() - since > HANGS_AFTER_S
+        """Whether the present tick has been seen for longer than any may take.
+
+        To be asked about every second, by one thread.
+        """
+        now, ticking = time.monotonic(), self._ticking
+        if ticking is None or ticking is not self._seen:
+            self._seen, self._seen_for = ticking, 0.0
+        else:
+            self._seen_for += min(now - self._seen_at, MOST_A_LOOK_S)
+        self._seen_at = now
+        return self._seen_for > HANGS_AFTER_S
 
     def wake(self) -> None:
         """Tick now."""
@@ -55,9 +67,9 @@ class Loop(threading.Thread):
     def run(self) -> None:
         """Tick until stopped."""
         while not self._stopping:
-            self._since = time.monotonic()
+            self._ticking = object()
             wait = self._once()
-            self._since = None
+            self._ticking = None
             if self._faults >= MOST_FAULTS:
                 log.critical("%s gave up after %d faults in a row", self.name, self._faults)
                 self._gave_up(self.name)

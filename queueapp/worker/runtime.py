@@ -216,7 +216,7 @@ class Worker:
 
     def _look_at_loops(self) -> None:
         for loop in self._loops:
-            if loop.hangs:
+            if loop.hangs():
                 self._gave_up(loop.name, "hangs")
 
     def _finished(self) -> bool:

@@ -60,7 +60,9 @@ def test_an_outage_is_waited_out_with_growing_pauses() -> None:
     assert gave_up == []
 
 
-def test_a_tick_that_does_not_return_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_that_does_not_return_is_seen_and_a_freeze_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     began, over = threading.Event(), threading.Event()
 
     def tick() -> float:
@@ -69,14 +71,19 @@ def test_a_tick_that_does_not_return_is_seen(monkeypatch: pytest.MonkeyPatch) ->
         return 60
 
     loop = Loop("odd", tick, lambda _name: None)
-    idle = loop.hangs
+    assert not loop.hangs()
     loop.start()
     began.wait(10)
-    fresh = loop.hangs
-    monkeypatch.setattr(loops, "HANGS_AFTER_S", 0.0)
+    assert not loop.hangs()
+    # The first look after the process was stopped for an hour.
+    loop._seen_at -= 3600
+    assert not loop.hangs()
+    monkeypatch.setattr(loops, "HANGS_AFTER_S", 8.0)
+    assert not loop.hangs()
+    loop._seen_at -= 4
 
-    assert (idle, fresh, loop.hangs) == (False, False, True)
+    assert loop.hangs()
     loop.stop()
     over.set()
     loop.join(10)
-    assert not loop.hangs
+    assert not loop.hangs()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from queueapp.jobs.transitions import Outcome
 
@@ -18,13 +19,14 @@ class Mail:
 
     outcomes: list[Outcome] = field(default_factory=list)
     written: list[Outcome] = field(default_factory=list)
+    abandoned: list[UUID] = field(default_factory=list)
 
 
 class Inbox:
     """A queue whose reader blocks for the first message and then takes all that wait."""
 
     def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[tuple[Outcome, bool] | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[tuple[Outcome, bool] | UUID | None] = queue.SimpleQueue()
 
     def put(self, outcome: Outcome) -> None:
         """Send in how an attempt ended."""
@@ -41,13 +43,19 @@ class Inbox:
         """Say that this outcome is in the database already."""
         self._messages.put((outcome, True))
 
+    def abandon(self, token: UUID) -> None:
+        """Say that no word will come about this claim: its thread does not come back."""
+        self._messages.put(token)
+
     def get(self, timeout: float) -> Mail:
         """Wait up to ``timeout`` seconds for a message, then take everything there is."""
         mail = Mail()
         try:
             message = self._messages.get(timeout=timeout) if timeout > 0 else None
             while True:
-                if message is not None:
+                if isinstance(message, UUID):
+                    mail.abandoned.append(message)
+                elif message is not None:
                     outcome, written = message
                     (mail.written if written else mail.outcomes).append(outcome)
                 message = self._messages.get_nowait()

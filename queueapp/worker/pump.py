@@ -127,14 +127,12 @@ class Pump:
             # The first word about an attempt counts: what follows comes from a thread given up.
             if outcome.token in self._open:
                 self._unwritten.setdefault(outcome.token, outcome)
+        for token in mail.abandoned:
+            if token not in self._unwritten:
+                self._open.pop(token, None)
 
     def _close(self, token: UUID) -> tuple[Claim, Outcome]:
         return self._open.pop(token), self._unwritten.pop(token)
-
-    def abandon(self, token: UUID) -> None:
-        """Wait no longer for a word about this claim: its thread does not come back."""
-        if token not in self._unwritten:
-            self._open.pop(token, None)
 
     def _unstart(self) -> None:
         """Give back prefetched claims that have waited too long, or all of them at the end."""

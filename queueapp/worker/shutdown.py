@@ -58,7 +58,7 @@ class Shutdown:
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
         for token in self.attempts.unreturned():
-            self.pump.abandon(token)
+            self.inbox.abandon(token)
         self._flush({attempt.claim.token for attempt in self.attempts.leases()})
         pumps = [loop for loop in self.loops if loop.name == "pump"]
         self._end(loop for loop in self.loops if loop not in pumps)

@@ -185,6 +185,23 @@ def test_the_first_word_about_an_attempt_counts(
     assert worker.pump.settled
 
 
+def test_a_last_word_that_crosses_with_its_abandonment_is_written(
+    bench: Bench, enqueue: Enqueue, job: Read
+) -> None:
+    said, silent = enqueue(), enqueue()
+    worker = bench.worker()
+    for attempt in claimed(worker):
+        worker.inbox.abandon(attempt.claim.token)
+        if attempt.claim.id == said:
+            finish(worker, attempt)
+    worker.pump.claiming = False
+
+    worker.pump.turn()
+
+    assert (job(said).status, job(silent).status) == ("succeeded", "running")
+    assert worker.pump.settled
+
+
 def test_a_paused_pump_settles_and_does_not_claim(
     bench: Bench, enqueue: Enqueue, job: Read
 ) -> None:

@@ -37,6 +37,7 @@ class Line:
         self._others: Sequence[Line] = ()
         self._ask_at = 0.0
         self._refusal: DBAPIError | None = None
+        self._borrower: Line | None = None
         self._give_way: Callable[[], None] = lambda: None
         # Whether the last try to connect failed, and none has succeeded since.
         self.is_refused = False
@@ -86,7 +87,7 @@ class Line:
                 yield self, connection
                 return
         for other in self._others:
-            with other._lent() as connection:
+            with other._lent(self) as connection:
                 if connection is not None:
                     yield other, connection
                     return
@@ -130,13 +131,15 @@ class Line:
         self.drop()
 
     @contextlib.contextmanager
-    def _lent(self) -> Iterator[Connection | None]:
+    def _lent(self, borrower: Line) -> Iterator[Connection | None]:
         if not self.is_open or not self._mutex.acquire(timeout=BORROW_S):
             yield None
             return
+        self._borrower = borrower
         try:
             yield self._connection
         finally:
+            self._borrower = None
             self._mutex.release()
 
     @property
@@ -144,8 +147,13 @@ class Line:
         """Whether it has a connection, for all that is known."""
         return self._connection is not None
 
-    def cut(self) -> None:
-        """From another thread: whoever waits for an answer here gets an error now."""
+    def cut(self, *, but_for: Line | None = None) -> None:
+        """From another thread: whoever waits for an answer here gets an error now.
+
+        ``but_for`` that line it goes on, while it has borrowed the connection.
+        """
+        if but_for is not None and self._borrower is but_for:
+            return
         if self._mutex.acquire(blocking=False):
             self._mutex.release()
             return

@@ -36,7 +36,7 @@ from queueapp.worker.lost_slots import LostSlots
 from queueapp.worker.patience import Sessions
 from queueapp.worker.pump import Pump
 from queueapp.worker.recycle import Recycling
-from queueapp.worker.shutdown import LAST_WORDS_S, Shutdown
+from queueapp.worker.shutdown import SIGN_OFF_S, Shutdown
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
 from queueapp.worker.sweeper import Sweeper
@@ -255,13 +255,21 @@ class Worker:
 
     def _sign_off(self) -> None:
         # Who still waits for the database now waits in vain, and must not keep us from leaving.
-        for line in self._lines[1:]:  # the pump still has work
-            line.cut()
-        housekeeping = self._loops[0]
-        housekeeping.join(LAST_WORDS_S / 2)
-        if housekeeping.is_alive():
-            log.warning("could not sign off: the database does not answer")
-            return
+        pump, *others = self._lines
+        for line in others:
+            line.cut(but_for=pump)
+        deadline = time.monotonic() + SIGN_OFF_S
+        # In a thread of its own, for it may wait much longer for an answer than we do.
+        last = threading.Thread(target=self._say_good_bye, name="sign-off", daemon=True)
+        for thread in (self._loops[0], last):
+            if thread is last:
+                last.start()
+            thread.join(max(deadline - time.monotonic(), 0.0))
+            if thread.is_alive():
+                log.warning("could not sign off: the database does not answer")
+                return
+
+    def _say_good_bye(self) -> None:
         try:
             self.upkeep.sign_off(self._dead or self._replace or "stopped")
         except SQLAlchemyError as error:

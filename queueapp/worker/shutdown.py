@@ -24,7 +24,16 @@ log = logging.getLogger("queueapp.worker")
 
 # After being asked to stop a handler has this long to raise before its job is handed back.
 LAST_WORDS_S = 1.0
-FLUSH_S = 5.0
+# The pump has this long to hear of an end or to write, each time.
+FLUSH_S = 3.0
+# A loop may be within a tick.
+END_S = 0.5
+SIGN_OFF_S = 1.0
+_LEAVE_S = 1.0
+# What a process needs beyond its grace at most, while the database does not answer: the handlers
+# are asked, what has ended is written, the loops end, the worker signs off, what remains is handed
+# back, the pump ends, and the process.
+MARGIN_S = LAST_WORDS_S + FLUSH_S + END_S + SIGN_OFF_S + FLUSH_S + END_S + _LEAVE_S
 
 
 @dataclass
@@ -52,14 +61,17 @@ class Shutdown:
         for loop in self.loops:
             loop.wake()
         # A claim may be under way: it has to arrive before anybody can say that nothing runs.
-        self._wait_for_pump(lambda: self.pump.closed)
-        self._wait_idle(self.terms.grace - (time.monotonic() - began))
+        self._wait_for_pump(lambda: self.pump.closed, FLUSH_S)
+        over = began + self.terms.grace
+        self._wait_idle(over - time.monotonic())
         if self.attempts.leases():
             self.attempts.interrupt("shutdown")
             self._wait_idle(LAST_WORDS_S, hurry=False)
         for token in self.attempts.unreturned():
             self.inbox.abandon(token)
-        self._flush({attempt.claim.token for attempt in self.attempts.leases()})
+        remaining = {attempt.claim.token for attempt in self.attempts.leases()}
+        # Without a grace the wait for the last claim is part of this one.
+        self._flush(remaining, min(FLUSH_S, over + LAST_WORDS_S + FLUSH_S - time.monotonic()))
         pumps = [loop for loop in self.loops if loop.name == "pump"]
         self._end(loop for loop in self.loops if loop not in pumps)
         self.sign_off()
@@ -81,16 +93,16 @@ class Shutdown:
             if self.attempts.give_up(attempt.claim.token):
                 log.warning("job %d did not stop in time: handed back", attempt.claim.id)
                 self.inbox.put(handed_back(attempt, self.terms, Reason.SHUTDOWN))
-        self._flush(set())
+        self._flush(set(), FLUSH_S)
         if self.pump.unsettled:
             log.warning("some outcomes could not be written: their leases will run out")
 
-    def _flush(self, remaining: set[UUID]) -> None:
+    def _flush(self, remaining: set[UUID], seconds: float) -> None:
         """Let the pump write what has ended; give up when the database does not take it."""
-        self._wait_for_pump(lambda: self.pump.unsettled <= remaining)
+        self._wait_for_pump(lambda: self.pump.unsettled <= remaining, seconds)
 
-    def _wait_for_pump(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + FLUSH_S
+    def _wait_for_pump(self, done: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         while not done() and time.monotonic() < deadline and not self.is_dead():
             self.inbox.wake()
             self.pause(0.02)
@@ -100,6 +112,6 @@ class Shutdown:
         for loop in ending:
             loop.stop()
         self.inbox.wake()
-        deadline = time.monotonic() + LAST_WORDS_S
+        deadline = time.monotonic() + END_S
         for loop in ending:
             loop.join(max(deadline - time.monotonic(), 0.0))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from queueapp.jobs.transitions import Death
 from queueapp.worker.bell import Bell
-from queueapp.worker.shutdown import LAST_WORDS_S
+from queueapp.worker.shutdown import MARGIN_S
 from queueapp.worker.supervision.child import Child, End
 from queueapp.worker.supervision.lifeline import Word
 from queueapp.worker.supervision.statuses import HOPELESS, REPLACE, STOPPED, UNAVAILABLE
@@ -32,8 +32,6 @@ WELL_AFTER_S = 10.0
 MOST_FALSE_STARTS = 10
 # One that somebody has stopped; a signal to all processes may be on its way here.
 AFTER_STOP_S = 1.0
-# What a process gets beyond its grace, to hand back and write.
-MARGIN_S = 4.0
 # All that a process does of itself after its grace takes less, however slow the database: one that
 # has announced its end and is still there hangs in something that was registered with atexit.
 ENDS_WITHIN_S = 30.0
@@ -140,7 +138,7 @@ class Supervisor:
         if self._deadline is None:
             self._deadline = time.monotonic() + self._grace + MARGIN_S
         if word is Word.HURRY:
-            self._deadline = min(self._deadline, time.monotonic() + LAST_WORDS_S + MARGIN_S)
+            self._deadline = min(self._deadline, time.monotonic() + MARGIN_S)
         for _, child in self._children():
             child.tell(word)
             if child.name is None:

@@ -14,9 +14,10 @@ import queue
 import signal
 import threading
 import time
+from typing import Any
 
 from flask import Flask
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.extensions import db
@@ -102,7 +103,11 @@ class Worker:
     def _give_way(self) -> None:
         """Close what handlers' sessions have left behind: the leases need a connection."""
         with self.app.app_context():
+            pool = db.engine.pool
             db.engine.dispose()
+        # Those in use come back to a pool that nobody takes from: they are closed there.
+        event.listen(pool, "checkin", _close)
+        pool.dispose()
 
     def _pump_turn(self) -> float:
         wait = self.pump.turn()
@@ -274,6 +279,10 @@ class Worker:
             self.upkeep.sign_off(self._dead or self._replace or "stopped")
         except SQLAlchemyError as error:
             log.warning("could not sign off: %s", type(error).__name__)
+
+
+def _close(_connection: Any, record: Any) -> None:
+    record.invalidate()
 
 
 _HURRY = {False: ": finishing what runs", True: " again: hurrying"}

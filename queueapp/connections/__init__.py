@@ -178,9 +178,11 @@ def bind_address(engine: Engine, address: Address, role: Role | None = None) -> 
     ) -> BoundedConnection:
         return connect(address, role or address.role, **parameters)
 
-    # A connection that has rested may be dead: it is asked before use, and not for long.
+    # A connection that has rested may be dead: it is asked before use, and not for long. Nor does
+    # it take long to clear it before its rest.
+    @event.listens_for(engine, "reset")
     @event.listens_for(engine, "checkin")
-    def _rests(connection: BoundedConnection | None, _record: Any) -> None:
+    def _rests(connection: BoundedConnection | None, *_: Any) -> None:
         if connection is not None:
             connection.limit_s = PING_S
 

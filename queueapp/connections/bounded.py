@@ -16,6 +16,8 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.errors import _WaitTimeout
 
+from queueapp.connections.bounds import PING_S
+
 Found = TypeVar("Found")
 
 
@@ -40,6 +42,15 @@ class BoundedConnection(psycopg.Connection[Any]):
             # In the middle of an answer, or before it: nothing else can be asked here.
             self.pgconn.finish()
             raise NoAnswer(f"the database did not answer within {self.limit_s:g} s") from None
+
+    def rollback(self) -> None:
+        """Roll back. It takes the server no time: one that does not answer soon never will."""
+        before = self.limit_s
+        self.limit_s = PING_S if before is None else min(before, PING_S)
+        try:
+            super().rollback()
+        finally:
+            self.limit_s = before
 
     def cut(self) -> None:
         """From another thread: whoever waits for the server gets an error now."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from flask import Flask
+from sqlalchemy.orm import Session
 
 from queueapp import connections, create_app
 from queueapp.config import load
@@ -14,6 +17,7 @@ from queueapp.connections import bounds
 from queueapp.connections.bounded import NoAnswer
 from queueapp.connections.bounds import Role
 from queueapp.extensions import db
+from queueapp.worker import clean_sessions
 from tests.live.processes import until
 
 SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
@@ -51,6 +55,47 @@ def test_no_answer_ends_the_connection_and_the_next_is_another(app: Flask) -> No
             assert time.monotonic() - began < 10
         with db.engine.connect() as connection:
             assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+
+
+class Waits:
+    """The longest wait for each answer that is asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limits: list[float | None] = []
+        wait = psycopg.Connection.wait
+
+        def noted(connection: Any, gen: Any, interval: float = 0.1, timeout: Any = None) -> Any:
+            self.limits.append(timeout)
+            return wait(connection, gen, interval, timeout)
+
+        monkeypatch.setattr(psycopg.Connection, "wait", noted)
+
+
+def test_what_clears_a_handlers_session_waits_for_no_hour(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = sa.create_engine("postgresql+psycopg://")
+    connections.bind_address(engine, connections.address_of(app), Role.HANDLER)
+    clean_sessions(engine)
+    session = Session(engine)
+    session.execute(sa.text("SELECT 1"))
+    waits = Waits(monkeypatch)
+    session.execute(sa.text("SELECT 2"))
+    assert set(waits.limits) == {bounds.HANDLER_IDLE_TRANSACTION_S}
+    waits.limits.clear()
+
+    session.close()
+
+    assert set(waits.limits) == {bounds.PING_S}
+    engine.dispose()
+
+
+def test_a_rollback_leaves_the_limit_of_what_follows(app: Flask) -> None:
+    with connections.connect(connections.address_of(app), Role.WORK) as connection:
+        before = connection.limit_s
+        connection.rollback()
+
+        assert connection.limit_s == before
 
 
 def test_connection_that_the_server_closed_for_idleness_is_replaced(

@@ -18,7 +18,13 @@ from queueapp.commands import supervise
 from queueapp.commands.leaving import is_process, leave
 from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
-from queueapp.connections import listen_connection, take_role, worker_engine, worker_needs
+from queueapp.connections import (
+    WORKER_LINES,
+    listen_connection,
+    take_role,
+    worker_engine,
+    worker_needs,
+)
 from queueapp.connections.bounds import Role
 from queueapp.errors import DatabaseUnavailable, SettingError
 from queueapp.extensions import db
@@ -26,7 +32,7 @@ from queueapp.handlers import find
 from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.transitions import keep_of
-from queueapp.worker import CONNECTIONS, Terms, Wakeup, Worker, clean_sessions
+from queueapp.worker import Terms, Wakeup, Worker, clean_sessions
 from queueapp.worker.alone import alone_on
 from queueapp.worker.patience import wait_for_database
 from queueapp.worker.supervision import Lifeline
@@ -34,7 +40,8 @@ from queueapp.worker.supervision import Lifeline
 log = logging.getLogger("queueapp.worker")
 
 LONGEST_LEASE_S = 86_400
-READ_ONLY_WAIT_S = 2.0
+# A database that takes no writes yet is asked again this often.
+LOOK_AGAIN_S = 2.0
 
 
 def init_app(app: Flask) -> None:
@@ -198,7 +205,7 @@ def _check_schema(app: Flask) -> None:
             warnings = _look(app)
         except DatabaseUnavailable as error:
             log.warning("waiting: %s", error)
-            time.sleep(READ_ONLY_WAIT_S)
+            time.sleep(LOOK_AGAIN_S)
             continue
         for warning in warnings:
             log.warning("%s", warning)
@@ -214,7 +221,7 @@ def _look(app: Flask) -> list[str]:
 
 
 def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | None) -> int:
-    engine = worker_engine(app, settings, connections=CONNECTIONS)
+    engine = worker_engine(app, settings, connections=WORKER_LINES)
     worker = Worker(app, terms, engine, keep_of(settings), lifeline)
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))

@@ -1,8 +1,8 @@
 """``flask work``: threads that claim, run, renew, sweep and keep house, each one tick at a time."""
 
 from queueapp.worker.clean_sessions import clean_sessions
-from queueapp.worker.runtime import CONNECTIONS, Worker
+from queueapp.worker.runtime import Worker
 from queueapp.worker.terms import Terms
 from queueapp.worker.wakeup import Wakeup
 
-__all__ = ["CONNECTIONS", "Terms", "Wakeup", "Worker", "clean_sessions"]
+__all__ = ["Terms", "Wakeup", "Worker", "clean_sessions"]

@@ -47,9 +47,6 @@ from queueapp.worker.wakeup import Wakeup
 
 log = logging.getLogger("queueapp.worker")
 
-# pump, lease keeper, housekeeping
-CONNECTIONS = 3
-
 
 class Worker:
     """Everything one process runs. Build it, ``run`` it, read its exit status."""

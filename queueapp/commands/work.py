@@ -174,7 +174,8 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
         only=kinds,
         skip=_not_for_us(settings) if kinds is None else settings.external_kinds,
         backoff=Backoff(settings.backoff_base, settings.backoff_cap, settings.max_handbacks),
-        listen=not (settings.pooler or settings.is_sqlite),
+        # Without threads nobody waits for new jobs.
+        listen=chosen["concurrency"] > 0 and not (settings.pooler or settings.is_sqlite),
         release=settings.release,
     )
 
@@ -226,7 +227,7 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
         clean_sessions(db.engine)
-    else:
+    elif terms.concurrency:
         where = "on SQLite" if settings.is_sqlite else "behind a pooler"
         log.info("%s: no LISTEN, jobs start within %gs", where, terms.poll)
     needs = worker_needs(terms.concurrency, listens=terms.listen)

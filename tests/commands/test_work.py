@@ -43,6 +43,13 @@ def test_webhooks_are_left_to_workers_that_may_send() -> None:
     assert opened.skip == ()
 
 
+def test_without_threads_nobody_listens() -> None:
+    settings = config.load({})
+
+    assert terms_of(settings, concurrency=1).listen
+    assert not terms_of(settings, concurrency=0).listen
+
+
 def test_drain_needs_threads(runner: FlaskCliRunner) -> None:
     result = runner.invoke(args=["work", "--drain", "--concurrency", "0"])
 

@@ -159,8 +159,12 @@ def test_a_duty_that_is_refused_stops_no_other_and_is_told_once(
             connection.exec_driver_sql("SELECT nobody FROM nowhere")
         return 0.0
 
+    def goes_on() -> float:
+        tried.append("next")
+        return 60.0
+
     duty = Duty("odd", refused)
-    upkeep.duties = [duty, Duty("next", lambda: float(tried.append("next") or 60))]
+    upkeep.duties = [duty, Duty("next", goes_on)]
 
     upkeep.tick()
     upkeep.tick()

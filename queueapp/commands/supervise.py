@@ -21,7 +21,7 @@ from queueapp.config import Settings
 from queueapp.connections import address_of, worker_engine, worker_needs
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import Death
-from queueapp.worker import Terms, story
+from queueapp.worker import Terms, alone, story
 from queueapp.worker.line import Line
 from queueapp.worker.supervision import Supervisor
 from queueapp.worker.supervision.child import Child
@@ -40,13 +40,21 @@ def run(
     processes: int,
     options: Mapping[str, Any],
     for_good: bool,
+    lock: int | None = None,
 ) -> int:
-    """Supervise ``processes`` workers with these options until the end; the exit status."""
+    """Supervise ``processes`` workers with these options until the end; the exit status.
+
+    ``lock``: the descriptor of SQLite's lock, which its worker holds as well.
+    """
     command = [sys.executable, "-m", "flask", *_application(), "work", *_words(options)]
     # A local PostgreSQL is held here: it stays while workers come and go.
     environment = {"DATABASE_URL": address_of(app).url}
+    keeps: list[int] = []
+    if lock is not None:
+        environment[alone.VARIABLE] = str(lock)
+        keeps.append(lock)
     supervisor = Supervisor(
-        lambda: Child(command, environment),
+        lambda: Child(command, environment, keeps),
         lambda death: _take_back(app, settings, terms, death),
         processes=processes,
         grace=terms.grace,

@@ -33,7 +33,7 @@ from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.transitions import keep_of
 from queueapp.worker import Terms, Wakeup, Worker, clean_sessions
-from queueapp.worker.alone import alone_on
+from queueapp.worker.alone import alone_on, inherit
 from queueapp.worker.patience import wait_for_database
 from queueapp.worker.supervision import Lifeline
 
@@ -120,12 +120,13 @@ def work(processes: int | None, **options: Any) -> None:
     wait_for_database(db.engine)
     _check_schema(app)
     wanted = settings.processes if processes is None else processes
-    with _right_to_work(settings, wanted, lifeline):
+    with _right_to_work(settings, wanted, lifeline) as lock:
         if lifeline is None and (wanted > 1 or terms.max_jobs or terms.max_rss):
             db.engine.dispose()
             status = supervise.run(
-                app, settings, terms, processes=wanted, options=options, for_good=is_process()
-            )
+                app, settings, terms, processes=wanted, options=options, for_good=is_process(),
+                lock=lock,
+            )  # fmt: skip
         else:
             status = _work(app, settings, terms, lifeline)
     if is_process():
@@ -136,9 +137,10 @@ def work(processes: int | None, **options: Any) -> None:
 
 def _right_to_work(
     settings: Settings, processes: int, lifeline: Lifeline | None
-) -> AbstractContextManager[None]:
-    """On SQLite the one lock of its worker, which a supervisor holds for its only child."""
+) -> AbstractContextManager[int | None]:
+    """On SQLite the one lock of its worker, which a supervisor shares with its only child."""
     if not settings.is_sqlite or lifeline is not None:
+        inherit(os.environ)
         return nullcontext()
     if processes > 1:
         raise SettingError(

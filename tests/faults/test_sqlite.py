@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import threading
 import time
 from collections import Counter
@@ -43,6 +44,23 @@ def test_a_second_worker_does_not_start_and_no_job_is_taken_twice(journey: Journ
     third = journey.work()
     stand(journey, accepted=jobs)
     assert third.is_running
+
+
+def test_no_second_worker_starts_beside_the_child_of_a_killed_supervisor(journey: Journey) -> None:
+    group = journey.work("--max-jobs", "1000", "--concurrency", "1", "--grace", "30")
+    job = journey.enqueue_one("journey.gate")
+    journey.wait_for_start(job)
+    group.send(signal.SIGKILL)
+    until(lambda: "supervisor is gone" in group.said(), "the child notices")
+
+    second = journey.work(ready=False)
+
+    assert second.wait() != 0
+    assert "another flask work" in second.said()
+    journey.open(job)
+    journey.wait_for_status(job, "succeeded")
+    until(lambda: "stopped" in group.said(), "the child ends")
+    stand(journey, accepted=[job])
 
 
 def test_writers_beside_a_long_reader_wait_a_little_and_never_fail(journey: Journey) -> None:

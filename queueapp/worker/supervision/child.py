@@ -51,9 +51,14 @@ class End:
 
 
 class Child:
-    """A process and the line to it. ``name`` is the worker's, known once it is at work."""
+    """A process and the line to it. ``name`` is the worker's, known once it is at work.
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    It inherits the descriptors ``keeps``.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], keeps: Sequence[int] = ()
+    ) -> None:
         self._line, theirs = Lifeline.pair()
         self._began = time.monotonic()
         try:
@@ -62,7 +67,7 @@ class Child:
                 command,
                 env={**os.environ, **environment, VARIABLE: str(theirs.number)},
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.number],
+                pass_fds=[theirs.number, *keeps],
             )
         except OSError:
             self._line.close()

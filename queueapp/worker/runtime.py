@@ -34,9 +34,9 @@ from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.line import lines
 from queueapp.worker.loop import Loop
 from queueapp.worker.lost_slots import LostSlots
-from queueapp.worker.patience import Sessions
 from queueapp.worker.pump import Pump
 from queueapp.worker.recycle import Recycling
+from queueapp.worker.sessions import Sessions
 from queueapp.worker.shutdown import SIGN_OFF_S, Shutdown
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED

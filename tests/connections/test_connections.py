@@ -127,7 +127,7 @@ def test_a_web_process_gives_an_answer_within_ten_seconds_by_default() -> None:
 
 @pytest.mark.parametrize(
     ("concurrency", "listens", "needed"),
-    [(8, True, (4, 12)), (8, False, (3, 11)), (0, True, (2, 2))],
+    [(8, True, (4, 12)), (8, False, (3, 11)), (0, False, (1, 1))],
 )
 def test_connections_of_a_worker_are_counted(
     concurrency: int, listens: bool, needed: tuple[int, int]

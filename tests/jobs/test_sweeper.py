@@ -73,6 +73,7 @@ def test_a_lost_lease_is_named_and_its_job_comes_back(
     assert timedelta(minutes=59) < first.created_at - ended < timedelta(minutes=61)
     assert {first.lease_token, second.lease_token} == {claim.token}
     assert (second.reason, second.data["error_class"]) == ("lease_lost", "LeaseLost")
+    assert second.data["error_message"] == f"the lease of {HOLDER.name} ran out"
     assert {first.actor, second.actor} == {"sweeper:2"}
 
 

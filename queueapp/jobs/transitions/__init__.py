@@ -15,6 +15,7 @@ from queueapp.jobs.transitions.holding import (
     renew,
     write_progress,
 )
+from queueapp.jobs.transitions.lost_lease import Expired
 from queueapp.jobs.transitions.people import (
     Moved,
     PersonVerb,
@@ -36,7 +37,7 @@ from queueapp.jobs.transitions.settle import (
     settle,
 )
 from queueapp.jobs.transitions.single import one
-from queueapp.jobs.transitions.sweeper import Expired, expire, locked_overdue
+from queueapp.jobs.transitions.sweeper import expire, locked_overdue
 
 __all__ = [
     "Age",

@@ -16,15 +16,14 @@ from sqlalchemy import Row
 from queueapp.jobs.backoff import Backoff, after_lost_lease
 from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
+from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, LEASE_EXPIRED, Expired, lost
 from queueapp.jobs.transitions.settle import Outcome, settle
-from queueapp.jobs.transitions.sweeper import Expired
 
 # ``suspects`` counts rows that somebody has locked as well, and claims that may not have begun: who
 # was not alone is not blamed. A locked row is left to the sweeper.
-_TAKE_BACK = """
+_TAKE_BACK = f"""
 WITH held AS MATERIALIZED (
-  SELECT id, kind, lease_token, locked_by, lease_expires_at, claimed_at, started_at, attempts,
-    max_attempts, handbacks
+  SELECT {LEASE_COLUMNS}
   FROM jobs WHERE status = 'running' AND locked_by = %(holder)s
   ORDER BY claimed_at, id FOR NO KEY UPDATE SKIP LOCKED
 ),
@@ -32,10 +31,7 @@ suspects AS MATERIALIZED (
   SELECT count(*) AS number FROM jobs WHERE status = 'running' AND locked_by = %(holder)s
 ),
 logged AS (
-  INSERT INTO job_events
-    (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
-  SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
-    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at,
+  {LEASE_EXPIRED} || jsonb_build_object(
       'died', %(died)s::text, 'crashed', %(crashed)s::bool, 'suspects', s.number)
   FROM held, suspects s ORDER BY id
 )
@@ -92,17 +88,4 @@ def _outcome(row: Row[Any], death: Death, backoff: Backoff) -> Outcome:
     failure = described(
         "LeaseLost", f"its worker {row.locked_by} died ({death.how}) with this job {where}"
     )
-    return Outcome(
-        id=row.id,
-        token=row.lease_token,
-        verb=decision.verb,
-        claimed_at=row.claimed_at,
-        delay_s=decision.delay_s,
-        failure=failure,
-        reason=decision.reason,
-        data={
-            "holder": row.locked_by,
-            "error_class": failure.error_class,
-            "error_message": failure.message,
-        },
-    )
+    return lost(row, decision, failure)

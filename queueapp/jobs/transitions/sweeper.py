@@ -7,7 +7,6 @@ what becomes of each, then the same settle as a worker's own. The caller opens t
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,16 +17,16 @@ from queueapp.jobs.backoff import Backoff, after_failure, after_lost_lease
 from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
 from queueapp.jobs.status import Reason
+from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, LEASE_EXPIRED, Expired, lost
 from queueapp.jobs.transitions.settle import Outcome, settle
 
 BATCH = 100
 
 # ``low``: nothing older than this was running a moment ago, so the dead entries before it are not
 # walked again. A time-out is no lost lease: the holder is alive, its attempt is over.
-_OVERDUE = """
+_OVERDUE = f"""
 WITH overdue AS MATERIALIZED (
-  SELECT id, kind, lease_token, locked_by, lease_expires_at, claimed_at, started_at, attempts,
-    max_attempts, handbacks,
+  SELECT {LEASE_COLUMNS},
     coalesce(started_at + make_interval(
       secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0)) <= clock_timestamp(), false)
       AS timed_out
@@ -37,10 +36,7 @@ WITH overdue AS MATERIALIZED (
   ORDER BY claimed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ),
 logged AS (
-  INSERT INTO job_events
-    (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
-  SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
-    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at)
+  {LEASE_EXPIRED}
   FROM overdue WHERE NOT timed_out ORDER BY id
 )
 SELECT * FROM overdue ORDER BY claimed_at, id
@@ -60,18 +56,6 @@ SELECT o.lease_token FROM overdue o LEFT JOIN LATERAL (
 ) free ON true
 WHERE free.id IS NULL
 """
-
-
-@dataclass(frozen=True)
-class Expired:
-    """A lease that was taken from its holder, and the status its job came to."""
-
-    id: int
-    kind: str
-    holder: str
-    attempt: int
-    status: str
-    timed_out: bool
 
 
 def expire(
@@ -132,13 +116,4 @@ def _outcome(row: Row[Any], backoff: Backoff) -> Outcome:
             row.attempts, row.max_attempts, row.handbacks, backoff, started=started
         )
         failure = described("LeaseLost", f"the lease of {row.locked_by} ran out")
-    return Outcome(
-        id=row.id,
-        token=row.lease_token,
-        verb=decision.verb,
-        claimed_at=row.claimed_at,
-        delay_s=decision.delay_s,
-        failure=failure,
-        reason=decision.reason,
-        data={"holder": row.locked_by, "error_class": failure.error_class},
-    )
+    return lost(row, decision, failure)

@@ -1,0 +1,52 @@
+"""A lease that was lost with its holder: the event that says so, and the outcome that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row
+
+from queueapp.jobs.backoff import Decision
+from queueapp.jobs.failure import Failure
+from queueapp.jobs.transitions.settle import Outcome
+
+# What is read of a job whose lease is taken from its holder.
+LEASE_COLUMNS = """id, kind, lease_token, locked_by, lease_expires_at, claimed_at, started_at,
+    attempts, max_attempts, handbacks"""
+
+# One event a row of what follows, which begins with more ``data`` or with FROM.
+LEASE_EXPIRED = """INSERT INTO job_events
+    (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
+  SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
+    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at)"""
+
+
+@dataclass(frozen=True)
+class Expired:
+    """A lease that was taken from its holder, and the status its job came to."""
+
+    id: int
+    kind: str
+    holder: str
+    attempt: int
+    status: str
+    timed_out: bool
+
+
+def lost(row: Row[Any], decision: Decision, failure: Failure) -> Outcome:
+    """How the attempt ends whose holder does not end it itself."""
+    return Outcome(
+        id=row.id,
+        token=row.lease_token,
+        verb=decision.verb,
+        claimed_at=row.claimed_at,
+        delay_s=decision.delay_s,
+        failure=failure,
+        reason=decision.reason,
+        data={
+            "holder": row.locked_by,
+            "error_class": failure.error_class,
+            "error_message": failure.message,
+        },
+    )

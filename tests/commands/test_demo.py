@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -21,7 +22,7 @@ from flask.testing import FlaskCliRunner
 from queueapp import create_app
 from queueapp.commands import children
 from queueapp.commands.demo import stream
-from queueapp.commands.demo.receiver import Receiver
+from queueapp.commands.demo.receiver import Receiver, _Handler
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.request import request_problems
 
@@ -67,19 +68,33 @@ def test_the_receiver_is_mostly_well_and_sometimes_not() -> None:
 def test_a_client_that_went_away_is_no_news(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("queueapp.commands.demo.receiver._MOODS", {"slow": 1})
+    asked, gone = threading.Event(), threading.Event()
+    answer = _Handler._answer
+
+    def answer_late(handler: _Handler, status: int, body: bytes) -> None:
+        asked.set()
+        gone.wait(20)
+        answer(handler, status, body)
+
+    monkeypatch.setattr(_Handler, "_answer", answer_late)
+    before = set(threading.enumerate())
     receiver = Receiver()
+    [serving] = set(threading.enumerate()) - before
     host, _, port = receiver.host.partition(":")
     try:
         with socket.create_connection((host, int(port))) as client:
             # Close with a reset, as the kernel does for a process that was killed.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
-            time.sleep(0.3)
-        time.sleep(2)
+            assert asked.wait(20)
+        answering = set(threading.enumerate()) - before - {serving}
+        gone.set()
+        for thread in answering:
+            thread.join(20)
     finally:
         receiver.close()
 
+    assert answering
     assert "Traceback" not in capfd.readouterr().err
 
 

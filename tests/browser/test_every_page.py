@@ -75,8 +75,16 @@ def test_no_page_scrolls_sideways(
         assert width_of_content(page) <= width, path
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(
+    ("theme", "width"),
+    [
+        ("light", 1440),
+        ("dark", 390),
+        # Each theme and each width has been looked at.
+        pytest.param("light", 390, marks=pytest.mark.slow),
+        pytest.param("dark", 1440, marks=pytest.mark.slow),
+    ],
+)
 def test_axe_finds_nothing_serious(
     browser: Browser, live_server: str, paths: list[str], theme: Theme, width: int
 ) -> None:

@@ -16,11 +16,12 @@ from sqlalchemy import Row
 from queueapp.jobs.backoff import Backoff, after_lost_lease
 from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
-from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, LEASE_EXPIRED, Expired, lost
+from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, Expired, logged, lost
 from queueapp.jobs.transitions.settle import Outcome, settle
 
 # ``suspects`` counts rows that somebody has locked as well, and claims that may not have begun: who
 # was not alone is not blamed. A locked row is left to the sweeper.
+_TOLD = ", 'died', %(died)s::text, 'crashed', %(crashed)s::bool, 'suspects', s.number"
 _TAKE_BACK = f"""
 WITH held AS MATERIALIZED (
   SELECT {LEASE_COLUMNS}
@@ -29,12 +30,7 @@ WITH held AS MATERIALIZED (
 ),
 suspects AS MATERIALIZED (
   SELECT count(*) AS number FROM jobs WHERE status = 'running' AND locked_by = %(holder)s
-),
-logged AS (
-  {LEASE_EXPIRED} || jsonb_build_object(
-      'died', %(died)s::text, 'crashed', %(crashed)s::bool, 'suspects', s.number)
-  FROM held, suspects s ORDER BY id
-)
+),{logged("held, suspects s", told=_TOLD)}
 SELECT h.*, CASE WHEN %(crashed)s::bool AND s.number = 1 THEN 1 + (
     SELECT count(*) FROM job_events e
     WHERE e.job_id = h.id AND e.event = 'lease_expired' AND (e.data->>'crashed')::bool

@@ -15,11 +15,14 @@ from queueapp.jobs.transitions.settle import Outcome
 LEASE_COLUMNS = """id, kind, lease_token, locked_by, lease_expires_at, claimed_at, started_at,
     attempts, max_attempts, handbacks"""
 
-# One event a row of what follows, which begins with more ``data`` or with FROM.
-LEASE_EXPIRED = """INSERT INTO job_events
+_LOGGED = """
+logged AS (
+  INSERT INTO job_events
     (job_id, kind, event, from_status, to_status, attempt, lease_token, actor, reason, data)
   SELECT id, kind, 'lease_expired', 'running', 'running', attempts, lease_token, %(me)s, NULL,
-    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at)"""
+    jsonb_build_object('holder', locked_by, 'lease_expires_at', lease_expires_at{told})
+  FROM {rows} ORDER BY id
+)"""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Expired:
     attempt: int
     status: str
     timed_out: bool
+
+
+def logged(rows: str, *, told: str = "") -> str:
+    """The part of a statement that writes an event for each of ``rows``; ``told``: more of it."""
+    return _LOGGED.format(rows=rows, told=told)
 
 
 def lost(row: Row[Any], decision: Decision, failure: Failure) -> Outcome:

@@ -17,7 +17,7 @@ from queueapp.jobs.backoff import Backoff, after_failure, after_lost_lease
 from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
 from queueapp.jobs.status import Reason
-from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, LEASE_EXPIRED, Expired, lost
+from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, Expired, logged, lost
 from queueapp.jobs.transitions.settle import Outcome, settle
 
 BATCH = 100
@@ -34,11 +34,7 @@ WITH overdue AS MATERIALIZED (
   WHERE status = 'running' AND claimed_at >= coalesce(%(low)s::timestamptz, '-infinity')
     AND lease_expires_at < clock_timestamp() AND lease_token <> ALL(%(spare)s::uuid[])
   ORDER BY claimed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
-),
-logged AS (
-  {LEASE_EXPIRED}
-  FROM overdue WHERE NOT timed_out ORDER BY id
-)
+),{logged("overdue WHERE NOT timed_out")}
 SELECT * FROM overdue ORDER BY claimed_at, id
 """
 

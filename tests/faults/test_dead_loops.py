@@ -53,13 +53,14 @@ def test_every_loop_survives_a_fault_an_odd_error_and_a_row_that_nobody_can_read
         worker.stop()
         with journey.engine.begin() as connection:
             connection.exec_driver_sql(NO_ODD_CLAIMS)
-    journey.rows("UPDATE jobs SET created_at = available_at RETURNING 1")
+    readable = "UPDATE jobs SET created_at = available_at WHERE id = %(id)s RETURNING 1"
+    journey.rows(readable, id=odd)
 
     for loop in ("pump", "lease keeper", "housekeeping"):
         assert f"{loop} failed (1 in a row)" in worker.said()
     assert journey.ledger.starts(odd) == []
     journey.work()
-    stand(journey, every_claim_started=False)
+    stand(journey, every_claim_started=False, edited=[odd])
 
 
 def _status(journey: Journey, job: int) -> str:

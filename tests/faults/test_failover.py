@@ -18,6 +18,7 @@ from queueapp import create_app
 from queueapp.extensions import db
 from tests.live.checks import stand
 from tests.live.cluster import Cluster
+from tests.live.fixtures import opened
 from tests.live.journey import Answer, Journey, Web
 from tests.live.processes import until
 from tests.live.standby import both, follow, lose, promote, rejoin
@@ -96,13 +97,12 @@ def standby(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def pair_journey(cluster: Cluster, standby: Cluster, tmp_path: Path) -> Iterator[Journey]:
+def pair_journey(
+    request: pytest.FixtureRequest, cluster: Cluster, standby: Cluster, tmp_path: Path
+) -> Iterator[Journey]:
     """A queue on both servers, all of it by the address that names both."""
-    journey = Journey(both(cluster, standby), tmp_path)
-    upgrade = journey.processes.start("upgrade", "flask", "--app", "wsgi", "db", "upgrade")
-    assert upgrade.wait() == 0, upgrade.said()
-    yield journey
-    journey.close()
+    with opened(request, both(cluster, standby), tmp_path, migrate=True) as journey:
+        yield journey
 
 
 def test_standby_takes_over_from_a_killed_primary_and_no_acknowledged_job_is_lost(
@@ -249,3 +249,4 @@ def test_console_and_api_read_from_a_standby_and_refuse_to_act_there(
     assert "read-only at the moment" in acted.text, acted.text[-2500:]
     assert int(created.headers["Retry-After"]) > 0
     assert pair_journey.job(job).status == "queued"
+    stand(pair_journey, accepted=[job])

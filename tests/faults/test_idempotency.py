@@ -107,6 +107,7 @@ def test_refused_request_does_not_use_up_its_key(journey: Journey) -> None:
     assert post() == 201
     assert post() == 200
     assert journey.one("SELECT count(*) FROM jobs") == 1
+    stand(journey)
 
 
 @contextlib.contextmanager

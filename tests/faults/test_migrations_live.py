@@ -122,6 +122,7 @@ def test_a_killed_upgrade_leaves_the_old_schema_and_can_be_repeated_by_five_at_o
     again = upgrade(journey, next_release)
     assert again.wait() == 0
     assert len(journey.rows("SELECT FROM jobs WHERE status = 'queued'")) == len(jobs)
+    stand(journey, accepted=jobs)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,7 @@ def test_unlike_versions_refuse_to_work_and_say_so(
     assert said in ready.body["detail"]
     assert (journey.job(job).status, journey.job(job).attempts) == ("queued", 0)
     assert web.ask("GET", "/readyz").status == 200
+    stand(journey, accepted=[job])
 
 
 def test_a_column_that_is_missing_costs_no_job_an_attempt(

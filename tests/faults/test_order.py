@@ -92,6 +92,8 @@ def test_no_job_is_without_a_priority(journey: Journey, statement: str) -> None:
     with pytest.raises(IntegrityError, match="priority"), journey.engine.begin() as connection:
         connection.exec_driver_sql(statement)
 
+    stand(journey)
+
 
 def test_a_job_whose_transaction_commits_late_is_found(journey: Journey) -> None:
     """Its id and its place in the line are lower than those of jobs that are long done."""

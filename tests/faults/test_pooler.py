@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.live.checks import stand
 from tests.live.cluster import Cluster
+from tests.live.fixtures import opened
 from tests.live.journey import Journey
 from tests.live.pooler import Pooler
 from tests.live.processes import until
@@ -29,14 +31,13 @@ def pooler(cluster: Cluster, tmp_path: Path) -> Iterator[Pooler]:
 
 
 @pytest.fixture
-def pooled_journey(cluster: Cluster, pooler: Pooler, tmp_path: Path) -> Iterator[Journey]:
+def pooled_journey(
+    request: pytest.FixtureRequest, cluster: Cluster, pooler: Pooler, tmp_path: Path
+) -> Iterator[Journey]:
     """A queue whose processes know nothing but the pooler; its schema is made through it too."""
-    settings = {"DATABASE_URL": pooler.url, "QUEUE_POOLER": "1"}
-    journey = Journey(cluster.url, tmp_path, **settings)
-    upgrade = journey.processes.start("upgrade", "flask", "--app", "wsgi", "db", "upgrade")
-    assert upgrade.wait() == 0, upgrade.said()
-    yield journey
-    journey.close()
+    settings: dict[str, Any] = {"DATABASE_URL": pooler.url, "QUEUE_POOLER": "1"}
+    with opened(request, cluster.url, tmp_path, migrate=True, **settings) as journey:
+        yield journey
 
 
 def run_everything(journey: Journey, pooler: Pooler, count: int, workers: int) -> None:

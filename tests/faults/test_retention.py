@@ -103,7 +103,7 @@ def test_purge_beside_busy_workers_killed_and_twice_at_once_touches_no_live_job(
         running: "succeeded",
     }
     assert worker.is_running
-    stand(journey, accepted=[*live, *stream])
+    stand(journey, accepted=[*live, *stream], edited=[failed])
 
 
 def test_a_key_is_remembered_as_promised_and_no_longer(journey: Journey) -> None:
@@ -149,7 +149,7 @@ def test_a_key_is_remembered_as_promised_and_no_longer(journey: Journey) -> None
     journey.open(again["cancelled"][1])
     journey.wait_for_end([job for _, job in again.values()])
     assert len(journey.ledger.starts()) == starts + 3
-    stand(journey)
+    stand(journey, edited=list(jobs.values()))
 
 
 @pytest.fixture

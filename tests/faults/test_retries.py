@@ -122,3 +122,4 @@ def test_limit_that_is_none_is_refused_by_name(journey: Journey) -> None:
         assert [error["pointer"] for error in answer.body["errors"]] == ["/max_attempts"]
 
     assert journey.one("SELECT count(*) FROM jobs") == 0
+    stand(journey)

@@ -94,6 +94,7 @@ def test_idle_worker_leaves_at_once(journey: Journey) -> None:
     assert status == 0
     assert time.monotonic() - began < 10, "it waited for the grace"
     assert "stopped" in worker.said().splitlines()[-1]
+    stand(journey)
 
 
 def test_signal_amid_a_stream_of_short_jobs_loses_no_claim(journey: Journey) -> None:
@@ -130,6 +131,7 @@ def test_claim_under_way_when_the_signal_comes_is_not_left_behind(
     row = journey.job(job)
     assert row.status in ("succeeded", "queued"), "nobody will run it before its lease is over"
     assert row.attempts == len(journey.ledger.starts(job))
+    stand(journey, every_claim_started=False)
 
 
 def test_documented_commands_pass_the_signal_on_to_what_they_start(journey: Journey) -> None:
@@ -149,6 +151,7 @@ def test_documented_commands_pass_the_signal_on_to_what_they_start(journey: Jour
         process.send(signal.SIGTERM)
         process.wait_until_it_says(answer, within=5)
     assert [process.wait() for process in (alone, several, web)] == [0, 0, 0]
+    stand(journey)
 
 
 @pytest.mark.parametrize("script", ["demo", "test"])

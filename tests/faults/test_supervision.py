@@ -161,6 +161,7 @@ def test_ctrl_c_reaches_everybody_and_hurries_only_when_it_comes_again(journey: 
     assert status == 0, group.said()
     row = journey.job(job)
     assert (row.status, row.attempts, row.handbacks) == ("queued", 0, 1)
+    stand(journey)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,7 @@ def test_drain_ends_when_every_process_has_drained(journey: Journey) -> None:
     assert {journey.job(job).status for job in jobs} == {"succeeded"}
     # Two, and one for each that died; those that had drained were not started again.
     assert len(started(group)) == 4
+    stand(journey)
 
 
 @pytest.mark.slow
@@ -223,3 +225,4 @@ def test_schema_that_no_longer_fits_ends_all_of_it_with_the_message(journey: Jou
     assert "exit status 78: a restart cannot help" in group.said()
     assert refused.said().count("this release needs") == 1
     assert started(refused) == []
+    stand(journey)

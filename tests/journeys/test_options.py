@@ -38,6 +38,7 @@ def test_drain_of_an_empty_queue_exits_at_once(journey: Journey) -> None:
 
     # Less than the ten seconds after which the pump looks even if nothing wakes it.
     assert worker.wait(within=9) == 0
+    stand(journey)
 
 
 def test_kinds_takes_only_those(journey: Journey) -> None:
@@ -163,3 +164,4 @@ def test_options_that_cannot_work_are_refused_with_the_reason(journey: Journey) 
         assert worker.wait() != 0
         assert reason in worker.said()
         assert "Traceback" not in worker.said()
+    stand(journey)

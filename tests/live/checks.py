@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection
 from itertools import pairwise
@@ -41,6 +42,20 @@ SELECT (SELECT count(*) FROM pg_stat_activity
         WHERE l.locktype = 'advisory' AND d.datname = current_database())
 """
 
+# A row's last writer is the transaction that wrote its last event: nobody has touched it since.
+_CHANGED_SINCE = """
+SELECT j.id FROM jobs j CROSS JOIN LATERAL (
+  SELECT e.xmin FROM job_events e
+  WHERE e.job_id = j.id AND e.event <> 'stale_write_rejected' ORDER BY e.id DESC LIMIT 1) e
+WHERE j.status IN ('succeeded', 'failed', 'cancelled') AND j.xmin::text <> e.xmin::text
+  AND j.id <> ALL(%(but)s)
+"""
+
+_OF_WORKERS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+  AND application_name IN ('queueapp-work', 'queueapp-handler', 'queueapp-listen')
+"""
+
 
 def stand(
     journey: Journey,
@@ -49,6 +64,7 @@ def stand(
     every_claim_started: bool = True,
     frozen: bool = False,
     true_clocks: bool = True,
+    edited: Collection[int] = (),
 ) -> None:
     """Check all of it. Running jobs of other gates must have ended before.
 
@@ -56,7 +72,9 @@ def stand(
     been handed back or lost before their handlers began (prefetch, kill -9, a database that died).
     ``frozen``: a holder was stopped past its lease, so runs of one job may overlap.
     ``true_clocks`` False: the workers' clocks were wrong, so what they wrote is no time.
+    ``edited``: jobs whose rows the test itself has changed after their end.
     """
+    journey.stood = True
     until(lambda: not journey.one(_OVERDUE), "no lease stays overdue", within=10)
     _canary(journey)
     events = _by_job(journey)
@@ -69,7 +87,22 @@ def stand(
     if not frozen:
         _runs_do_not_overlap(journey)
     if journey.engine.dialect.name == "postgresql":
+        assert journey.rows(_CHANGED_SINCE, but=list(edited)) == []
         until(lambda: not journey.one(_LEFT_OPEN), "no transaction or advisory lock is left open")
+        until(
+            lambda: journey.one(_OF_WORKERS) <= _announced(journey),
+            "workers have no more connections than they said",
+        )
+
+
+def _announced(journey: Journey) -> int:
+    """The connections that the running workers have said they need at most; a group says it first.
+
+    Those of a worker that has ended are closed.
+    """
+    said = (worker.said() for worker in journey.processes.running("work"))
+    needs = (re.search(r"database connections: .*?(\d+) at most", each) for each in said)
+    return sum(int(need[1]) for need in needs if need)
 
 
 def _canary(journey: Journey) -> None:

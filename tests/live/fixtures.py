@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,31 @@ from tests.live.cluster import Cluster
 from tests.live.journey import Journey
 
 
-@pytest.fixture
-def journey(database_url: str, tmp_path: Path) -> Iterator[Journey]:
-    """A queue of the test's own; every process that it starts is killed at the end."""
-    journey = Journey(database_url, tmp_path)
+@contextmanager
+def opened(
+    request: pytest.FixtureRequest,
+    url: str,
+    folder: Path,
+    *,
+    migrate: bool = False,
+    **settings: str,
+) -> Iterator[Journey]:
+    """A queue whose processes are killed at the end. A test that passes must have called stand."""
+    failed = request.session.testsfailed
+    journey = Journey(url, folder, **settings)
+    if migrate:
+        upgrade = journey.processes.start("upgrade", "flask", "--app", "wsgi", "db", "upgrade")
+        assert upgrade.wait() == 0, upgrade.said()
     yield journey
     journey.close()
+    assert journey.stood or request.session.testsfailed > failed, "the standing checks are missing"
+
+
+@pytest.fixture
+def journey(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Journey]:
+    """A queue of the test's own."""
+    with opened(request, database_url, tmp_path) as journey:
+        yield journey
 
 
 @pytest.fixture
@@ -28,13 +48,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def cluster_journey(cluster: Cluster, tmp_path: Path) -> Iterator[Journey]:
+def cluster_journey(
+    request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path
+) -> Iterator[Journey]:
     """A queue on ``cluster``, its schema made by the command."""
-    journey = Journey(cluster.url, tmp_path)
-    upgrade = journey.processes.start("upgrade", "flask", "--app", "wsgi", "db", "upgrade")
-    assert upgrade.wait() == 0, upgrade.said()
-    yield journey
-    journey.close()
+    with opened(request, cluster.url, tmp_path, migrate=True) as journey:
+        yield journey
 
 
 @pytest.fixture

@@ -66,6 +66,8 @@ class Journey:
     def __init__(self, url: str, folder: Path, **settings: str) -> None:
         """``url``: how the test itself connects; its processes too, unless ``settings`` differ."""
         self.url = url
+        # Whether the standing checks have been made.
+        self.stood = False
         self.gates = folder / "gates"
         self.gates.mkdir()
         self.ledger = ledger.Ledger(folder / "ledger.jsonl")

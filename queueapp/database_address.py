@@ -6,8 +6,23 @@ import re
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
+
+_ADDRESS = "expected an address such as postgresql://user:password@host/db"
+# What libpq would refuse, but not before it connects. Any other option it is left to judge itself.
+_CHOICES = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "target_session_attrs": (
+        "any", "read-write", "read-only", "primary", "standby", "prefer-standby",
+    ),
+}  # fmt: skip
+_WHOLE = (
+    "connect_timeout", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
+    "tcp_user_timeout",
+)  # fmt: skip
 
 
 def database_url(text: str) -> str:
@@ -20,13 +35,34 @@ def database_url(text: str) -> str:
         url = make_url(_hosts_apart(text.strip()))
     except (ArgumentError, ValueError):
         # The text itself is not repeated: it may hold a password.
-        raise ValueError("expected an address such as postgresql://user:password@host/db") from None
+        raise ValueError(_ADDRESS) from None
     if url.get_backend_name() not in ("postgres", "postgresql"):
         raise ValueError(f"expected a postgresql:// address, not {url.drivername}://")
     if _names_several_hosts(url):
         # The standby among them takes no work: without being told so one may end up there.
         url = url.set(query={"target_session_attrs": "read-write", **url.query})
-    return url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    url = url.set(drivername="postgresql+psycopg")
+    _check_options(url)
+    return url.render_as_string(hide_password=False)
+
+
+def _check_options(url: URL) -> None:
+    """Refuse options that no connection would be made with."""
+    try:
+        options = url.get_dialect()().create_connect_args(url)[1]
+        make_conninfo(**options)
+    except psycopg.ProgrammingError as error:
+        # It names the option alone.
+        raise ValueError(str(error).strip()) from None
+    except ArgumentError:
+        raise ValueError(_ADDRESS) from None
+    for name, value in options.items():
+        if isinstance(value, tuple):
+            raise ValueError(f"the option {name} is there twice")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise ValueError(f"{name}: expected one of {', '.join(_CHOICES[name])}")
+        if name in _WHOLE and not re.fullmatch(r"\s*-?\d{1,9}\s*", value):
+            raise ValueError(f"{name}: expected a whole number")
 
 
 def _sqlite_file(text: str) -> str:

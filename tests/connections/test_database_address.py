@@ -41,3 +41,21 @@ def test_what_is_no_address_is_not_repeated(text: str) -> None:
         database_url(text)
 
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("nonsense=1", 'invalid connection option "nonsense"'),
+        ("connect_timeout=abc", "connect_timeout: expected a whole number"),
+        ("sslmode=banana", "sslmode: expected one of disable, allow"),
+        ("sslmode=prefer&sslmode=require", "sslmode is there twice"),
+        ("target_session_attrs=readwrite", "target_session_attrs: expected one of any, read-write"),
+        ("host=a,b&port=1,2,3", "expected an address"),
+    ],
+)
+def test_an_option_that_no_connection_is_made_with_is_named(option: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as refused:
+        database_url(f"postgresql://u:hunter2@host/db?{option}")
+
+    assert "hunter2" not in str(refused.value)

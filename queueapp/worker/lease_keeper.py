@@ -6,6 +6,7 @@ It looks again each second while a handler has progress to write or somebody ask
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from uuid import UUID
@@ -47,10 +48,16 @@ class LeaseKeeper:
         if time.monotonic() >= self._renew_at:
             self._renew(attempts)
             self._renew_at = time.monotonic() + self._terms.lease / 3
-        elif self._busy:
-            self._renew([attempt for attempt in attempts if attempt.claim.token in self._busy])
+        else:
+            self._renew([attempt for attempt in attempts if self._is_urgent(attempt)])
         soon = BUSY_EVERY_S if self._busy else PROGRESS_EVERY_S
-        return min(soon, max(self._renew_at - time.monotonic(), 0.01))
+        waits = [soon, self._renew_at - time.monotonic()]
+        waits += [left for left in map(self._left_s, attempts) if left > 0]
+        return max(min(waits), 0.01)
+
+    def _is_urgent(self, attempt: Attempt) -> bool:
+        """Whether its row was busy, or says by now that its time is up: the handler should know."""
+        return attempt.claim.token in self._busy or self._left_s(attempt) <= 0
 
     def _write_progress(self, attempts: list[Attempt]) -> None:
         taken = [(attempt.claim, attempt.context.take_progress()) for attempt in attempts]
@@ -78,20 +85,23 @@ class LeaseKeeper:
             self._heed(held[token], token, answer)
 
     def _heed(self, attempt: Attempt, token: UUID, answer: Renewal) -> None:
-        if answer == "busy" and self._overdue(attempt):
+        is_over = self._left_s(attempt) <= 0
+        if answer == "busy" and is_over:
             # Its handler may be who holds the row, in a transaction that never ends.
             answer = "timeout"
         story.renewed(attempt, answer)
         if answer == "cancel":
             attempt.context.interrupt("cancel")
         elif answer == "lost" and self._attempts.give_up(token):
-            # Its result is still sent in: the ledger shall say that it was refused.
-            attempt.context.interrupt("lost")
+            # Its result is still sent in: the ledger shall say that it was refused. A sweeper may
+            # have seen first that its time is up.
+            attempt.context.interrupt("timeout" if is_over else "lost")
         elif answer == "timeout" and self._attempts.give_up(token):
             attempt.context.interrupt("timeout")
             self._send(timed_out(attempt, self._terms))
 
-    def _overdue(self, attempt: Attempt) -> bool:
+    def _left_s(self, attempt: Attempt) -> float:
+        """How long it may still run; without a limit as long as it likes."""
         timeout = attempt.claim.timeout_s
         limit = self._terms.job_timeout if timeout is None else timeout
-        return 0 < limit < attempt.ran_s
+        return limit - attempt.ran_s if limit > 0 else math.inf

@@ -106,3 +106,43 @@ def test_a_lease_ends_with_the_time_out_of_its_attempt(
         text("SELECT extract(epoch FROM lease_expires_at - started_at) FROM jobs")
     )
     assert abs(float(left or 0) - 5) < 0.01
+
+
+def test_a_handler_hears_of_its_time_out_long_before_the_next_renewal(
+    bench: Bench, enqueue: Enqueue, job: Read, session: Session
+) -> None:
+    job_id = enqueue(timeout_s=5)
+    worker = bench.worker(lease=3600)
+    [attempt] = claimed(worker)
+    assert worker.attempts.begin(attempt)
+    worker.keeper.tick()
+    session.execute(text("UPDATE jobs SET started_at = started_at - interval '6 s'"))
+    session.commit()
+    assert attempt.began is not None
+    attempt.began -= 6
+
+    worker.keeper.tick()
+    worker.pump.turn()
+
+    assert attempt.context.stop_reason == "timeout"
+    row = job(job_id)
+    assert (row.status, row.error_class) == ("queued", "JobTimeout")
+
+
+def test_a_time_out_that_a_sweeper_saw_first_is_told_as_one(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    enqueue(timeout_s=5)
+    worker = bench.worker(lease=3600)
+    [attempt] = claimed(worker)
+    assert worker.attempts.begin(attempt)
+    worker.keeper.tick()
+    session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
+    session.commit()
+    assert attempt.began is not None
+    attempt.began -= 6
+
+    worker.keeper.tick()
+
+    assert attempt.context.stop_reason == "timeout"
+    assert worker.attempts.unreturned() == [attempt.claim.token]

@@ -85,6 +85,8 @@ def test_job_shorter_than_the_grace_finishes(journey: Journey) -> None:
     stand(journey)
 
 
+# That the grace is not waited for shows above too, once the last job has ended.
+@pytest.mark.slow
 def test_idle_worker_leaves_at_once(journey: Journey) -> None:
     worker = journey.work()
 

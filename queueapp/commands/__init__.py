@@ -17,8 +17,9 @@ from flask.cli import ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.commands import audit, chaos, demo, jobs, purge, work
-from queueapp.connections import take_role
+from queueapp.connections import address_of, take_role
 from queueapp.connections.bounds import Role
+from queueapp.connections.refusals import refusal
 from queueapp.error_handlers import deliberate
 from queueapp.errors import DatabaseUnavailable, QueueError, SchemaMismatch, SettingError
 from queueapp.local_postgres import LocalPostgresUnavailable
@@ -68,20 +69,31 @@ def _reporting(callback: Callable[..., Any]) -> Callable[..., Any]:
             _be_patient()
             return callback(*args, **kwargs)
         except _REPORTED as error:
+            if said := refusal(error, _engine_url()):
+                raise _Unusable(said) from None
             known = deliberate(error)
             if known is None:
                 raise
-            refusal = _REFUSALS.get(known.code, click.ClickException)
-            raise refusal(one_line(known) + _cause(error)) from None
+            kind = _REFUSALS.get(known.code, click.ClickException)
+            raise kind(one_line(known) + _cause(error)) from None
 
     return run
 
 
+def _app() -> Flask | None:
+    script = click.get_current_context().find_object(ScriptInfo)
+    return None if script is None else script.load_app()
+
+
 def _be_patient() -> None:
     """What a person asks of the command line may take longer than a page may."""
-    script = click.get_current_context().find_object(ScriptInfo)
-    if script is not None:
-        take_role(script.load_app(), Role.COMMAND)
+    if (app := _app()) is not None:
+        take_role(app, Role.COMMAND)
+
+
+def _engine_url() -> str:
+    app = _app()
+    return "" if app is None else address_of(app).engine_url
 
 
 def one_line(error: QueueError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import sys
@@ -34,7 +35,8 @@ from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.transitions import keep_of
 from queueapp.worker import Terms, Wakeup, Worker, clean_sessions
 from queueapp.worker.alone import alone_on, inherit
-from queueapp.worker.patience import wait_for_database
+from queueapp.worker.loop import worth_telling
+from queueapp.worker.patience import DRAIN_WAIT_S, is_over, wait_for_database
 from queueapp.worker.supervision import Lifeline
 
 log = logging.getLogger("queueapp.worker")
@@ -93,7 +95,9 @@ def init_app(app: Flask) -> None:
     metavar="SIZE",
     help="Replace a process that uses more memory: 512MB, 2GB; 0: never. [QUEUE_MAX_RSS]",
 )
-@click.option("--drain", is_flag=True, help="Run until nothing is due, then exit 0.")
+@click.option("--drain", is_flag=True,
+              help="Run until nothing is due, then exit 0. A database"
+              " that is down at the start is waited for 60 s at most.")  # fmt: skip
 @with_appcontext
 def work(processes: int | None, **options: Any) -> None:
     """Claim due jobs and run them, until stopped.
@@ -110,6 +114,10 @@ def work(processes: int | None, **options: Any) -> None:
       flask work --processes 4 --max-jobs 10000
       flask work --drain            # run what is due, then exit (cron, tests)
       JOB_WORKER_LOG_LEVEL=DEBUG flask work
+
+    \b
+    Exit statuses: 0 stopped or drained; 1 something died; 69 no database, later perhaps;
+    75 replace me; 78 a setting or the schema does not fit. docs/workers.md has them all.
     """
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     settings: Settings = app.extensions["queue_settings"]
@@ -117,8 +125,9 @@ def work(processes: int | None, **options: Any) -> None:
     _log_to_stderr(settings, tell_processes=lifeline is not None)
     terms = terms_of(settings, **options)
     take_role(app, Role.HANDLER)
-    wait_for_database(db.engine)
-    _check_schema(app)
+    deadline = time.monotonic() + DRAIN_WAIT_S if terms.drain else None
+    wait_for_database(db.engine, deadline)
+    _check_schema(app, deadline)
     wanted = settings.processes if processes is None else processes
     with _right_to_work(settings, wanted, lifeline) as lock:
         if lifeline is None and (wanted > 1 or terms.max_jobs or terms.max_rss):
@@ -201,13 +210,16 @@ def _kinds(text: str) -> tuple[str, ...]:
     return kinds
 
 
-def _check_schema(app: Flask) -> None:
+def _check_schema(app: Flask, deadline: float | None) -> None:
     """Say what the database lacks; wait while it takes no writes, as in a failover."""
-    while True:
+    for tries in itertools.count(1):
         try:
             warnings = _look(app)
         except DatabaseUnavailable as error:
-            log.warning("waiting: %s", error)
+            if is_over(deadline, after=LOOK_AGAIN_S):
+                raise
+            if worth_telling(tries):
+                log.warning("waiting: %s", error)
             time.sleep(LOOK_AGAIN_S)
             continue
         for warning in warnings:

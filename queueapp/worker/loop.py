@@ -24,6 +24,11 @@ HANGS_AFTER_S = 900.0
 MOST_A_LOOK_S = 5.0
 
 
+def worth_telling(failures: int) -> bool:
+    """The first failures in a row and then every tenth: an outage must not fill a disk."""
+    return failures <= 3 or failures % 10 == 0
+
+
 class Loop(threading.Thread):
     """Calls ``tick``, which returns the seconds to wait, until it is stopped or has to give up."""
 
@@ -99,8 +104,7 @@ class Loop(threading.Thread):
         longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._failures, 12))
         wait = longest * random.uniform(0.5, 1.0)  # noqa: S311
         cause = getattr(error, "orig", None) or error
-        # The first failures and then every tenth: an outage must not fill a disk.
-        if self._failures <= 3 or self._failures % 10 == 0:
+        if worth_telling(self._failures):
             log.warning(
                 "%s: database error %s, again in %.1fs", self.name, type(cause).__name__, wait
             )

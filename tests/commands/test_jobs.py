@@ -263,3 +263,37 @@ def test_a_silent_database_is_told_in_one_line(database_url: str) -> None:
     )
     assert "refused" in line
     assert "hunter2" not in line
+
+
+@pytest.mark.postgresql("what its server says")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"password": "hunter2"}, "password authentication failed"),
+        ({"database": "nowhere"}, 'database "nowhere" does not exist'),
+    ],
+)
+def test_a_server_that_refuses_us_is_told_as_a_wrong_setting(
+    database_url: str, wrong: dict[str, str], said: str
+) -> None:
+    address = sa.make_url(database_url).set(**wrong)  # type: ignore[arg-type]
+    app = create_app({"DATABASE_URL": address.render_as_string(hide_password=False)})
+
+    for command in (["jobs", "list"], ["work"]):
+        result = app.test_cli_runner().invoke(args=command)
+
+        assert result.exit_code == 78
+        line = result.stderr.splitlines()[-1]
+        assert line.startswith("Error: the database refuses this connection: check DATABASE_URL (")
+        assert said in line
+        assert "hunter2" not in line
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/gone/queue.db"})
+
+    for command in (["jobs", "list"], ["work"]):
+        result = app.test_cli_runner().invoke(args=command)
+
+        assert result.exit_code == 78
+        assert f"DATABASE_URL: there is no folder {tmp_path}/gone" in result.stderr

@@ -51,9 +51,10 @@ WHERE j.status IN ('succeeded', 'failed', 'cancelled') AND j.xmin::text <> e.xmi
   AND j.id <> ALL(%(but)s)
 """
 
+# Of their own: a handler may open as many sessions as it likes.
 _OF_WORKERS = """
-SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-  AND application_name IN ('queueapp-work', 'queueapp-handler', 'queueapp-listen')
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name IN ('queueapp-work', 'queueapp-listen')
 """
 
 
@@ -96,12 +97,12 @@ def stand(
 
 
 def _announced(journey: Journey) -> int:
-    """The connections that the running workers have said they need at most; a group says it first.
+    """The connections that the running workers have said they need always; a group says it first.
 
     Those of a worker that has ended are closed.
     """
     said = (worker.said() for worker in journey.processes.running("work"))
-    needs = (re.search(r"database connections: .*?(\d+) at most", each) for each in said)
+    needs = (re.search(r"database connections: (\d+),", each) for each in said)
     return sum(int(need[1]) for need in needs if need)
 
 

@@ -41,10 +41,10 @@ def positive_duration(text: str) -> float:
 
 
 def up_to_a_day(text: str) -> float:
-    """A duration above zero and of a day at most: what a lost lease may cost."""
-    seconds = positive_duration(text)
-    if seconds > _UNITS["d"]:
-        raise ValueError("expected a duration of at most 1d")
+    """A duration from a second to a day: what a lost lease costs."""
+    seconds = duration(text)
+    if not 1 <= seconds <= _UNITS["d"]:
+        raise ValueError("expected 1s to 1d: a lost job waits that long")
     return seconds
 
 
@@ -159,7 +159,7 @@ class Settings:
     )  # fmt: skip
     lease: float = _setting(
         "QUEUE_LEASE", "60s", up_to_a_day,
-        "How long a claim lasts unless renewed; renewed every third of it. A day at most.",
+        "How long a claim lasts unless renewed; renewed every third of it. 1s to 1d.",
     )  # fmt: skip
     grace: float = _setting(
         "QUEUE_GRACE", "25s", duration,

@@ -29,7 +29,7 @@ def test_a_lease_that_no_worker_should_have_is_refused(runner: FlaskCliRunner, l
     assert "lease" in result.output
 
 
-@pytest.mark.parametrize("lease", ["0", "2d", "never"])
+@pytest.mark.parametrize("lease", ["0", "1ms", "2d", "never"])
 def test_so_is_such_a_setting(lease: str) -> None:
     with pytest.raises(SettingError, match="QUEUE_LEASE"):
         config.load({"QUEUE_LEASE": lease})

@@ -48,8 +48,21 @@ class Recycling:
             return f"{lost} of {self._slots} slots are lost to handlers that do not return"
         # Before the first job the memory is what a replacement would need as well.
         if self._max_rss and self._jobs and (used := resident()) > self._max_rss:
-            return f"it uses {used >> 20} MB of memory"
+            return f"it uses {used >> 20} MB of memory, the limit is {_megabytes(self._max_rss)}"
         return None
+
+    def too_tight(self) -> str | None:
+        """Why its first job would be the last of every process; None when it need not be."""
+        if not self._max_rss or (used := resident()) <= self._max_rss:
+            return None
+        return (
+            f"--max-rss is {_megabytes(self._max_rss)}, a process that has done nothing yet uses"
+            f" {used >> 20} MB: each will be replaced after its first job"
+        )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / (1 << 20):.4g} MB"
 
 
 def resident() -> int:

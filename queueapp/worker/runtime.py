@@ -195,6 +195,8 @@ class Worker:
             terms.name, terms.concurrency, terms.lease, terms.grace,
             ", ".join(self._kinds()) or "none",
         )  # fmt: skip
+        if tight := self.recycling.too_tight():
+            log.warning("%s", tight)
         for slot in range(terms.concurrency):
             threading.Thread(
                 target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True

@@ -33,14 +33,24 @@ def test_jobs_are_counted_and_processes_do_not_all_end_at_once() -> None:
 
 def test_memory_counts_after_the_first_job() -> None:
     """Before it a replacement would need as much: it would be replaced over and over."""
-    recycling = Recycling(Terms(max_rss=1), list)
+    recycling = Recycling(Terms(max_rss=1 << 20), list)
 
     before = recycling.reason()
     recycling.finished()
 
     assert before is None
-    assert re.fullmatch(r"it uses \d+ MB of memory", recycling.reason() or "")
+    assert re.fullmatch(r"it uses \d+ MB of memory, the limit is 1 MB", recycling.reason() or "")
     assert Recycling(Terms(max_rss=1 << 50), list).reason() is None
+
+
+def test_a_limit_that_every_process_is_over_from_the_start_is_told() -> None:
+    told = Recycling(Terms(max_rss=10 << 20), list).too_tight()
+
+    assert re.match(
+        r"--max-rss is 10 MB, a process that has done nothing yet uses \d+ MB", told or ""
+    )
+    assert Recycling(Terms(max_rss=1 << 50), list).too_tight() is None
+    assert Recycling(Terms(), list).too_tight() is None
 
 
 def test_memory_is_that_of_now() -> None:

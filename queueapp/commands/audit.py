@@ -9,6 +9,7 @@ from flask import Flask
 from flask.cli import with_appcontext
 from sqlalchemy import text
 
+from queueapp.commands.layout import counted
 from queueapp.extensions import db
 from queueapp.jobs import audit as ledger
 from queueapp.jobs.audit import Report
@@ -39,13 +40,15 @@ def audit(most: int) -> None:
     """
     report = _check(most)
     click.echo(
-        f"{report.jobs} jobs, {report.events} events,"
-        f" {report.truncated} histories older than the ledger"
+        f"{counted(report.jobs, 'job')}, {counted(report.events, 'event')},"
+        f" {counted(report.truncated, 'history', 'histories')} older than the ledger"
     )
     for offender in report.offenders:
         click.echo(f"job {offender.job_id}: {offender.problem}")
     if not report.clean:
-        click.echo(f"{report.found} problems found, the first {len(report.offenders)} named.")
+        click.echo(
+            f"{counted(report.found, 'problem')} found, the first {len(report.offenders)} named."
+        )
         raise SystemExit(1)
     click.echo("The ledger leads to the rows: nothing found.")
 

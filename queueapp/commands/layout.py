@@ -16,6 +16,11 @@ _COLUMNS = ("id", "status", "kind", "priority", "attempts", "available", "produc
 _RIGHT = ("id", "priority", "attempts")
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """``1 job``, ``2 jobs``; ``many`` where the plural has more than an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def table(jobs: Iterable[Job]) -> Iterable[str]:
     """One line a job under a heading."""
     return aligned([[name.upper() for name in _COLUMNS], *map(_cells, jobs)], _right_columns())

@@ -15,6 +15,7 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 from sqlalchemy.exc import OperationalError
 
+from queueapp.commands.layout import counted
 from queueapp.commands.parameters import Duration, actor
 from queueapp.extensions import db
 from queueapp.jobs import partitions, transitions
@@ -58,13 +59,13 @@ class Removed:
 
     def __str__(self) -> str:
         rows = ", ".join(f"{count} {status}" for status, count in self.rows.items())
-        ledger = f"{len(self.days)} days of the ledger"
+        ledger = f"{counted(len(self.days), 'day')} of the ledger"
         if self.days:
             ledger += f" ({self.days[0]} to {self.days[-1]})"
         if self.events:
-            ledger += f", {self.events} events of days without a partition"
+            ledger += f", {counted(self.events, 'event')} of days without a partition"
         if self.carried:
-            ledger += f", {self.carried} switches carried over"
+            ledger += f", {counted(self.carried, 'switch', 'switches')} carried over"
         return f"{rows or 'no'} jobs, {ledger}"
 
 
@@ -87,6 +88,10 @@ def purge(dry_run: bool, **ages: float | None) -> None:
       flask purge --dry-run
       flask purge --succeeded 1d --cancelled 1d
       flask purge --ledger 30d
+
+    \b
+    Exit statuses: 0 also when something is left for the next time; 130 stopped with Ctrl-C;
+    69 no database, later perhaps; 78 a setting or the schema does not fit.
     """
     keep = keep_of(current_app.extensions["queue_settings"])
     given = {name: timedelta(seconds=age) for name, age in ages.items() if age is not None}
@@ -107,11 +112,13 @@ def purge(dry_run: bool, **ages: float | None) -> None:
 
 def _count(keep: Keep) -> None:
     for status, age in keep.ages().items():
-        click.echo(f"{_old(status, age)} {status} jobs ended more than {_days(age.age)} ago")
+        old = counted(_old(status, age), f"{status} job")
+        click.echo(f"{old} ended more than {_days(age.age)} ago")
     with db.engine.connect() as connection:
         days = partitions.expired(connection, keep.ledger)
     shown = f": {days[0]} to {days[-1]}" if days else ""
-    click.echo(f"{len(days)} days of the ledger are older than {_days(keep.ledger)}{shown}")
+    older = f"{'is' if len(days) == 1 else 'are'} older than {_days(keep.ledger)}{shown}"
+    click.echo(f"{counted(len(days), 'day')} of the ledger {older}")
     click.echo("Nothing was removed.")
 
 
@@ -142,7 +149,8 @@ def _remove_rows(status: Status, age: Age, removed: Removed) -> None:
                 # Somebody has locked the oldest: perhaps another purge, perhaps a forgotten psql.
                 time.sleep(PAUSE_S)
                 tries -= 1
-    removed.left.append(f"{_old(status, age)} {status} jobs, of which somebody has locked rows")
+    old = counted(_old(status, age), f"{status} job")
+    removed.left.append(f"{old}, of which somebody has locked rows")
 
 
 def _old(status: Status, age: Age, limit: int = MOST_COUNTED) -> int:
@@ -177,7 +185,8 @@ def _drop_days(keep: timedelta, removed: Removed) -> None:
     with db.engine.connect() as connection:
         left = partitions.expired(connection, keep)
     if left:
-        removed.left.append(f"{len(left)} days of the ledger, which somebody reads just now")
+        days_left = counted(len(left), "day")
+        removed.left.append(f"{days_left} of the ledger, which somebody reads just now")
 
 
 def _drop_oldest(keep: timedelta) -> partitions.Dropped | None:

@@ -34,6 +34,7 @@ def test_a_row_changed_behind_the_ledgers_back_is_named_and_exits_1(
     result = runner.invoke(args=["audit"])
 
     assert result.exit_code == 1
+    assert "1 job, " in result.output
     assert f"job {job.id}: priority: the ledger leads to 0, the row says 9" in result.output
 
 

@@ -97,7 +97,7 @@ def test_what_somebody_holds_is_left_and_said(
         done = runner.invoke(args=["purge"])
 
     assert done.exit_code == 0, done.output
-    assert "left for the next time: 1 succeeded jobs, of which somebody has locked rows" in (
+    assert "left for the next time: 1 succeeded job, of which somebody has locked rows" in (
         done.output
     )
     assert "left for the next time: 2 days of the ledger" in done.output

@@ -41,7 +41,7 @@ def test_every_test_that_reliability_names_exists() -> None:
     missing = [
         (path, test)
         for path, test in named
-        if not (ROOT / path).exists() or f"def {test or 'test_'}" not in (ROOT / path).read_text()
+        if not (ROOT / path).exists() or f"def {test}" not in (ROOT / path).read_text()
     ]
 
     assert named

@@ -113,7 +113,7 @@ def crowd(journey: Journey, *, seconds: float) -> None:
     until(lambda: "succeeded" in journey.events(held), "the held job ends")
     until(lambda: not unfinished(journey), "all jobs end")
     assert succeeded(journey) == Counter([held, *created])
-    assert journey.events(held) == ["enqueued", "claimed", "succeeded"]
+    assert journey.events(held)[:3] == ["enqueued", "claimed", "succeeded"]
     assert not re.search("locked|OperationalError", worker.said() + web.process.said())
     stand(journey)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 from alembic import context
 from alembic.util import CommandError
@@ -49,6 +50,13 @@ def include_object(
     """Leave out what SQLite cannot be asked for: that an index column descends."""
     sqlite = getattr(context.get_bind().dialect, "name", None) == "sqlite"
     return not (sqlite and kind == "index" and name == "ix_jobs_claim")
+
+
+def make_file(engine: Engine) -> None:
+    """Make SQLite's file, which nothing else does; without its folder the connection says so."""
+    path = Path(engine.url.database or "")
+    if engine.dialect.name == "sqlite" and path.parent.is_dir():
+        path.touch()
 
 
 def migrate_online(engine: Engine) -> None:
@@ -109,4 +117,5 @@ if context.is_offline_mode():
     raise SystemExit("flask db upgrade needs a database: --sql is not supported")
 # Building an index may take longer than a page may.
 take_role(current_app, Role.COMMAND)
+make_file(current_app.extensions["migrate"].db.engine)
 migrate_patiently(current_app.extensions["migrate"].db.engine)

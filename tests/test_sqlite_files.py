@@ -70,7 +70,10 @@ def test_a_busy_file_is_503_and_try_again(
     assert b"locked" not in answer.data
 
 
-def test_a_file_without_tables_says_what_to_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_file_without_tables_says_what_to_run(tmp_path: Path, exists: bool) -> None:
+    if exists:
+        (tmp_path / "empty.db").touch()
     app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/empty.db", "TESTING": True})
     answer = app.test_client().get("/api/jobs")
     with app.app_context():
@@ -78,6 +81,7 @@ def test_a_file_without_tables_says_what_to_run(tmp_path: Path) -> None:
 
     assert answer.status_code == 503
     assert b"flask db upgrade" in answer.data
+    assert (tmp_path / "empty.db").exists() == exists
 
 
 def test_one_worker_has_the_file_until_it_ends(url: str) -> None:

@@ -122,7 +122,10 @@ def _of_sqlite(origin: sqlite3.OperationalError) -> QueueError | None:
     if said.startswith(
         ("unable to open", "attempt to write a readonly", "disk I/O", "database or")
     ):
-        return _unavailable("the database's file cannot be used: check DATABASE_URL and the disk")
+        return _unavailable(
+            "the database's file cannot be used: check DATABASE_URL and the disk;"
+            " flask db upgrade makes a file that is missing"
+        )
     return None
 
 

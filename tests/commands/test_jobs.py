@@ -297,3 +297,14 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
         assert result.exit_code == 78
         assert f"DATABASE_URL: there is no folder {tmp_path}/gone" in result.stderr
+
+
+def test_a_file_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
+    app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/queue.db"})
+
+    for command in (["jobs", "list"], ["work"]):
+        result = app.test_cli_runner().invoke(args=command)
+
+        assert result.exit_code == 78
+        assert f"DATABASE_URL: there is no file {tmp_path}/q" in result.stderr
+    assert list(tmp_path.iterdir()) == []

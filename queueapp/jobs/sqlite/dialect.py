@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import types
@@ -86,15 +87,20 @@ class QueueSQLite(SQLiteDialect_pysqlite):
     }
 
     def create_connect_args(self, url: Any) -> Any:
-        """Add how the driver is to read values, wait for writers and leave transactions alone."""
-        arguments, options = super().create_connect_args(url)
+        """Add how the driver is to read values, wait for writers and leave transactions alone.
+
+        A file that does not exist is not made: with a wrong path an empty one would hide that.
+        """
+        _, options = super().create_connect_args(url)
+        file = f"{Path(url.database).absolute().as_uri()}?mode=rw"
         own = {
             "factory": Driver,
             "detect_types": sqlite3.PARSE_DECLTYPES | sqlite3.PARSE_COLNAMES,
             "isolation_level": None,
             "timeout": BUSY_S,
+            "uri": True,
         }
-        return arguments, {**options, **own}
+        return [file], {**options, **own}
 
     def on_connect(self) -> Callable[[Any], None]:
         """Prepare a new connection."""

@@ -231,11 +231,25 @@ def test_a_signal_ends_it_cleanly_and_says_what_was_seen(tmp_path: Path) -> None
 
     text = "".join(said)
     assert run.returncode == 130, text
-    assert "Interrupted" in text
+    assert "Interrupted: nothing was judged" in text
     assert "worker killed" in text
     assert "Invariants" not in text
     assert len(running) >= 4
     assert [pid for pid in running if Path(f"/proc/{pid}").exists()] == []
+    assert list(tmp_path.glob("queueapp-chaos-*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_signal_before_anything_has_begun_is_told_as_that(tmp_path: Path) -> None:
+    with chaos(tmp_path, "--jobs", "20", "--workers", "1", "--for", "5m") as run:
+        assert run.stdout is not None
+        said = run.stdout.readline()
+        os.killpg(run.pid, signal.SIGINT)
+        said += run.stdout.read()
+
+    assert run.returncode == 130, said
+    assert "Interrupted: nothing had begun" in said
     assert list(tmp_path.glob("queueapp-chaos-*")) == []
 
 

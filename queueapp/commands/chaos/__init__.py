@@ -35,13 +35,16 @@ def init_app(app: Flask) -> None:
     app.cli.command("chaos")(chaos)
 
 
-@click.option("--jobs", type=click.IntRange(1, 1_000_000), default=1000, show_default=True)
-@click.option("--workers", type=click.IntRange(1, 64), default=4, show_default=True)
+@click.option("--jobs", type=click.IntRange(1, 1_000_000), default=1000, show_default=True,
+              metavar="N", help="How many jobs to create.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 64), default=4, show_default=True,
+              metavar="N", help="How many worker processes run them.")  # fmt: skip
 @click.option("--for", "seconds", type=Duration(), default="60s", show_default=True,
               metavar="TIME", help="How long things are broken.")  # fmt: skip
 @click.option("--settle", type=Duration(), default="120s", show_default=True, metavar="TIME",
               help="How long the rest may take to finish afterwards.")  # fmt: skip
-@click.option("--lease", type=Duration(), default="3s", show_default=True, metavar="TIME")
+@click.option("--lease", type=Duration(), default="3s", show_default=True, metavar="TIME",
+              help="Lease of the workers: a lost job waits that long. 1s at least.")  # fmt: skip
 @click.option("--seed", type=int, help="Repeat the jobs and faults of a run. Default: by chance.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, writable=True, path_type=Path),
               help="Write the report into this file as well.")  # fmt: skip
@@ -75,7 +78,8 @@ def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
     if file is not None:
         file.write_text(json.dumps(run.report.document(), indent=2) + "\n")
     if interruption.count:
-        click.echo("\nInterrupted: nothing was judged.")
+        what = "nothing was judged" if run.began else "nothing had begun"
+        click.echo(f"\nInterrupted: {what}.")
         raise SystemExit(_INTERRUPTED)
     click.echo("\nEvery invariant holds." if run.report.holds else "\nBROKEN.")
     if not run.report.holds:

@@ -42,7 +42,9 @@ class Plan:
 
 
 class Run:
-    """Make it, ``go``, read ``report``, ``close``."""
+    """Make it, ``go``, read ``report``, ``close``. ``began``: jobs were created, things broken."""
+
+    began = False
 
     def __init__(self, plan: Plan, home: Path, root: Path, interruption: Interruption) -> None:
         load((KINDS,))
@@ -77,6 +79,7 @@ class Run:
         self._wait("warms up", 1.0)
         if not self._interruption.count:
             before = seen.connections(self._stage.database_url)
+            self.began = True
             producers.start()
             self._break_things()
             self._settle(producers)

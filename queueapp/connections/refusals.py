@@ -26,14 +26,18 @@ def refusal(error: BaseException, url: str) -> str | None:
         for line in str(origin).splitlines():
             if any(words in line for words in _WORDS):
                 return f"the database refuses this connection: check DATABASE_URL ({line.strip()})"
-    if isinstance(origin, sqlite3.OperationalError) and str(origin).startswith("unable to open"):
-        return _no_file(Path(make_url(url).database or ""))
+    if isinstance(origin, sqlite3.DatabaseError):
+        return _of_file(str(origin), Path(make_url(url).database or ""))
     return None
 
 
-def _no_file(path: Path) -> str | None:
-    if path.exists():
+def _of_file(said: str, path: Path) -> str | None:
+    if said.startswith("file is not a database"):
+        return f"DATABASE_URL: {path} is no database of SQLite"
+    if not said.startswith("unable to open"):
         return None
+    if path.exists():
+        return f"DATABASE_URL: {path} is a folder" if path.is_dir() else None
     if path.parent.is_dir():
         return f"DATABASE_URL: there is no file {path}; flask db upgrade makes it"
     return f"DATABASE_URL: there is no folder {path.parent} for the file {path.name}"

@@ -308,3 +308,14 @@ def test_a_file_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
         assert result.exit_code == 78
         assert f"DATABASE_URL: there is no file {tmp_path}/q" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_of_sqlite_is_named(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("buy milk, but not here and not now, for it is late" * 20)
+    for name, what in (("notes.txt", "is no database of SQLite"), ("", "is a folder")):
+        app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/{name}"})
+
+        result = app.test_cli_runner().invoke(args=["jobs", "list"])
+
+        assert result.exit_code == 78
+        assert what in result.stderr

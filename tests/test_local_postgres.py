@@ -134,6 +134,7 @@ def test_another_port_is_taken_when_somebody_took_the_last_one(home: Path) -> No
         connect(postgres.url).close()
 
 
+@pytest.mark.slow
 def test_commands_started_at_once_share_one_server(home: Path) -> None:
     with (
         command_using(home) as one,

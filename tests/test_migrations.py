@@ -142,6 +142,7 @@ def test_the_migrations_make_what_the_models_describe(
     assert rows(database_url, statement) == rows(empty_url, statement)
 
 
+@pytest.mark.slow
 def test_five_upgrades_at_once_all_end_well(empty_url: str) -> None:
     upgrades = [flask_command(empty_url, "db", "upgrade") for _ in range(5)]
     outputs = [upgrade.communicate(timeout=110)[0] for upgrade in upgrades]

@@ -76,7 +76,7 @@ class Housekeeping:
         self._controls.merge(outlook.controls)
         self._pump.paused = self._controls.pause is not None
         self._pump.holder = self._terms.holder_without(self._controls.held_kinds)
-        self._pump.blind = False
+        self._pump.may_look()
         if outlook.cancels:
             self._keeper.hurry()
 

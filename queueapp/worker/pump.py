@@ -84,6 +84,12 @@ class Pump:
         """The claims of whose end the database does not know."""
         return set(self._open.copy())  # other threads ask
 
+    def may_look(self) -> None:
+        """Housekeeping has seen what is paused and held: from now on jobs may be claimed."""
+        if self.blind:
+            self.blind = False
+            self._inbox.wake()
+
     def expect_due(self, seconds: float | None) -> None:
         """Housekeeping says when the next job is due; the pump looks then."""
         self._due_at = time.monotonic() + (FALLBACK_S if seconds is None else max(seconds, 0.0))

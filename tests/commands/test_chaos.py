@@ -198,6 +198,7 @@ def chaos(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_short_run_holds_and_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "report.json"

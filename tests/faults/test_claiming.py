@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.live.checks import stand
 from tests.live.journey import Journey
 
@@ -38,6 +40,7 @@ def test_prefetching_workers_start_short_jobs_once_each(journey: Journey) -> Non
     stand(journey, accepted=jobs, every_claim_started=False)
 
 
+@pytest.mark.slow
 def test_slow_writes_make_no_job_start_twice(
     journey: Journey, slow_updates: Callable[[float], None]
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine
 
 from tests.live.checks import stand
@@ -32,6 +33,7 @@ def slow_inserts(engine: Engine) -> Iterator[None]:
         connection.exec_driver_sql("DROP FUNCTION slow_insert() CASCADE")
 
 
+@pytest.mark.slow
 def test_requests_with_one_key_at_once_make_one_job_though_inserts_are_slow(
     journey: Journey,
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import pytest
+
 from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import until
@@ -104,6 +106,7 @@ def test_healthy_job_of_many_leases_runs_once(journey: Journey) -> None:
     stand(journey)
 
 
+@pytest.mark.slow
 def test_job_that_kills_its_process_starts_three_times_and_harms_no_other(
     journey: Journey,
 ) -> None:

@@ -106,6 +106,7 @@ def test_purge_beside_busy_workers_killed_and_twice_at_once_touches_no_live_job(
     stand(journey, accepted=[*live, *stream], edited=[failed])
 
 
+@pytest.mark.slow
 def test_a_key_is_remembered_as_promised_and_no_longer(journey: Journey) -> None:
     journey.work(**KEEP_ALL)  # type: ignore[arg-type]
     web = journey.web(QUEUE_IDEMPOTENCY_DAYS="7")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import pytest
+
 from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import until
@@ -52,6 +54,7 @@ def test_backoff_of_any_number_of_failures_ends_at_its_cap(journey: Journey) -> 
     stand(journey)
 
 
+@pytest.mark.slow
 def test_jobs_that_failed_together_do_not_come_back_together(journey: Journey) -> None:
     base, rounds, count = 1.0, 3, 1_000
     jobs = journey.enqueue(

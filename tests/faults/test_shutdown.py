@@ -99,6 +99,7 @@ def test_idle_worker_leaves_at_once(journey: Journey) -> None:
     stand(journey)
 
 
+@pytest.mark.slow
 def test_signal_amid_a_stream_of_short_jobs_loses_no_claim(journey: Journey) -> None:
     jobs = journey.enqueue("journey.tick", count=1_000)
     for number in (signal.SIGTERM, signal.SIGINT):

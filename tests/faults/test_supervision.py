@@ -191,6 +191,7 @@ def test_recycled_processes_lose_no_job_and_no_attempt(
     stand(journey, every_claim_started=False)
 
 
+@pytest.mark.slow
 def test_drain_ends_when_every_process_has_drained(journey: Journey) -> None:
     poison = journey.enqueue_one("journey.exit", max_attempts=2, priority=1)
     jobs = journey.enqueue("journey.tick", count=40)

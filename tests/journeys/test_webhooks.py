@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import NewJob
 from tests.live.checks import stand
@@ -31,6 +33,7 @@ def enqueue(journey: Journey, day: BadDay, count: int) -> list[int]:
     return [job.id for job in made]
 
 
+@pytest.mark.slow
 def test_1000_webhooks_reach_a_receiver_that_fails_a_third_of_the_calls(
     journey: Journey,
 ) -> None:

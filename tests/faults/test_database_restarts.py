@@ -67,6 +67,7 @@ CLEANER = ("flask", "--app", "wsgi", "work", "--concurrency", "0")
 UNDER_WAY = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
 
+@pytest.mark.slow
 def test_a_restart_amid_a_claim_a_settle_and_a_purge_is_made_good_by_itself(
     cluster_journey: Journey, cluster: Cluster
 ) -> None:

@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import until
@@ -13,6 +15,7 @@ from tests.live.processes import until
 COUNTS = "SELECT status, count(*) AS jobs FROM jobs GROUP BY status"
 
 
+@pytest.mark.slow
 def test_every_web_process_answers_with_the_figures_of_the_database(journey: Journey) -> None:
     web = journey.web(workers=2, threads=2)
     worker = journey.work("--concurrency", "2")

@@ -65,6 +65,7 @@ def a_dump(journey: Journey) -> Iterator[Connection]:
         connection.rollback()
 
 
+@pytest.mark.slow
 def test_an_upgrade_behind_a_dump_waits_briefly_and_says_for_whom(
     cluster_journey: Journey, next_release: Path
 ) -> None:

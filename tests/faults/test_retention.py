@@ -58,6 +58,7 @@ def purged(journey: Journey) -> int:
     return int(journey.one("SELECT count(*) FROM job_events WHERE event = 'purged'"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow_deletes")
 def test_purge_beside_busy_workers_killed_and_twice_at_once_touches_no_live_job(
     journey: Journey,

@@ -125,6 +125,7 @@ def test_killed_child_is_replaced_its_job_recovered_at_once_and_nobody_blamed(
     stand(journey)
 
 
+@pytest.mark.slow
 def test_child_that_does_not_end_in_time_is_killed_and_its_job_taken_back(
     journey: Journey,
 ) -> None:

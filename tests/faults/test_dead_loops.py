@@ -3,6 +3,8 @@ without working."""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.live import broken_loops
 from tests.live.checks import stand
 from tests.live.journey import Journey
@@ -68,6 +70,7 @@ def _status(journey: Journey, job: int) -> str:
     return status
 
 
+@pytest.mark.slow
 def test_worker_whose_loop_only_fails_or_hangs_ends_with_an_error(journey: Journey) -> None:
     ends = {
         "pump=MemoryError": "pump died",

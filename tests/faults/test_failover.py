@@ -136,6 +136,7 @@ def test_standby_takes_over_from_a_killed_primary_and_no_acknowledged_job_is_los
 READ_ONLY = "ALTER SYSTEM SET default_transaction_read_only = {}"
 
 
+@pytest.mark.slow
 def test_nothing_fails_while_the_database_takes_no_writes_and_all_goes_on_afterwards(
     cluster_journey: Journey, cluster: Cluster
 ) -> None:
@@ -226,6 +227,7 @@ def go_on(journey: Journey, producers: list[Producer]) -> None:
     journey.wait_for_more_starts(begun + 30)
 
 
+@pytest.mark.slow
 def test_console_and_api_read_from_a_standby_and_refuse_to_act_there(
     pair_journey: Journey, standby: Cluster
 ) -> None:

@@ -89,6 +89,7 @@ def test_handler_that_holds_its_own_row_for_ever_is_given_up_and_freed_with_its_
     stand(journey, frozen=True)
 
 
+@pytest.mark.slow
 def test_process_of_which_half_the_slots_are_lost_is_to_be_replaced(journey: Journey) -> None:
     worker = journey.work(
         "--concurrency", "4", "--lease", "2", "--grace", "1", QUEUE_HANDLERS=MISBEHAVING

@@ -46,6 +46,7 @@ def test_a_second_worker_does_not_start_and_no_job_is_taken_twice(journey: Journ
     assert third.is_running
 
 
+@pytest.mark.slow
 def test_no_second_worker_starts_beside_the_child_of_a_killed_supervisor(journey: Journey) -> None:
     group = journey.work("--max-jobs", "1000", "--concurrency", "1", "--grace", "30")
     job = journey.enqueue_one("journey.gate")

@@ -458,7 +458,9 @@ def _event_filters() -> list[EventFilter]:
 
 
 @pytest.mark.postgresql("plans")
-@pytest.mark.parametrize("prepared", ["auto", "force_generic_plan"])
+@pytest.mark.parametrize(
+    "prepared", ["auto", pytest.param("force_generic_plan", marks=pytest.mark.slow)]
+)
 def test_no_read_scans_a_table_from_end_to_end(
     session: Session, engine: sa.Engine, prepared: str
 ) -> None:

@@ -15,12 +15,13 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 from sqlalchemy.exc import OperationalError
 
+from queueapp.commands.keeping import keep_of
 from queueapp.commands.layout import counted
 from queueapp.commands.parameters import Duration, actor
 from queueapp.extensions import db
 from queueapp.jobs import partitions, transitions
 from queueapp.jobs.status import Status
-from queueapp.jobs.transitions import Age, Keep, keep_of
+from queueapp.jobs.transitions import Age, Keep
 
 # What somebody has locked is asked for again this often, then left for the next time.
 TRIES = 25

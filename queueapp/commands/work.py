@@ -16,6 +16,7 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 
 from queueapp.commands import supervise
+from queueapp.commands.keeping import keep_of
 from queueapp.commands.leaving import is_process, leave
 from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
@@ -32,7 +33,6 @@ from queueapp.extensions import db
 from queueapp.handlers import find
 from queueapp.jobs import pooled, readiness
 from queueapp.jobs.backoff import Backoff
-from queueapp.jobs.transitions import keep_of
 from queueapp.worker import Terms, Wakeup, Worker, clean_sessions
 from queueapp.worker.alone import alone_on, inherit
 from queueapp.worker.loop import worth_telling

@@ -8,9 +8,9 @@ import pytest
 from flask.testing import FlaskCliRunner
 
 from queueapp import config
+from queueapp.commands.keeping import keep_of
 from queueapp.commands.work import terms_of
 from queueapp.errors import SettingError
-from queueapp.jobs.transitions import keep_of
 
 
 def test_options_win_over_settings() -> None:

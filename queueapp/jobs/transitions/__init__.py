@@ -27,7 +27,7 @@ from queueapp.jobs.transitions.people import (
     unhold,
 )
 from queueapp.jobs.transitions.producer import Enqueued, NewJob, enqueue
-from queueapp.jobs.transitions.retention import Age, Keep, count_old, keep_of, purge, purge_old
+from queueapp.jobs.transitions.retention import Age, Keep, count_old, purge, purge_old
 from queueapp.jobs.transitions.settle import (
     Answer,
     Exchange,
@@ -64,7 +64,6 @@ __all__ = [
     "expire",
     "explain",
     "hold",
-    "keep_of",
     "locked_overdue",
     "one",
     "purge",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from queueapp.config import Settings
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Reason, Status
 
@@ -102,17 +101,6 @@ class Keep:
             Status.CANCELLED: self.cancelled,
         }
         return {status: Age(age, self.keyed, window) for status, age in ages.items()}
-
-
-def keep_of(settings: Settings) -> Keep:
-    """How long what is kept."""
-    return Keep(
-        succeeded=timedelta(seconds=settings.keep_succeeded),
-        failed=timedelta(seconds=settings.keep_failed),
-        cancelled=timedelta(seconds=settings.keep_cancelled),
-        keyed=timedelta(days=settings.idempotency_days),
-        ledger=timedelta(seconds=settings.keep_ledger),
-    )
 
 
 def purge(

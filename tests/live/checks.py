@@ -93,7 +93,6 @@ def stand(
         until(
             lambda: journey.one(_OF_WORKERS) <= _announced(journey),
             "workers have no more connections than they said",
-            within=80,  # the server lets go of one whose packets were lost after a minute
         )
 
 

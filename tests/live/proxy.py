@@ -15,6 +15,14 @@ import time
 from sqlalchemy.engine import make_url
 
 _ABORT = struct.pack("ii", 1, 0)
+# As the server would have it: whoever has vanished is let go of, some seconds later.
+_ALIVE = {
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE): 1,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE): 5,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL): 2,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT): 3,
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 10_000,
+}
 
 
 class Proxy:
@@ -88,6 +96,8 @@ class Proxy:
 
     def _serve(self, line: socket.socket) -> None:
         self._open.add(line)
+        for (level, option), value in _ALIVE.items():
+            line.setsockopt(level, option, value)
         try:
             onward = socket.create_connection(self._target, timeout=10)
         except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,14 +17,6 @@ DEFAULT = {"QUEUE_POLL": "1.5s"}
 # What begins with a worker is done by then: signs of life, days of the ledger.
 SETTLED_S = 2.0
 LOOPS = 3
-
-
-@pytest.fixture
-def proxy(journey: Journey) -> Iterator[Proxy]:
-    proxy = Proxy(journey.url)
-    yield proxy
-    journey.processes.close()
-    proxy.close()
 
 
 def lasts(seconds: float) -> tuple[float, float]:

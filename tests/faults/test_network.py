@@ -22,15 +22,6 @@ LEAVE_S = 15.0
 
 
 @pytest.fixture
-def proxy(journey: Journey) -> Iterator[Proxy]:
-    """A proxy before the journey's database."""
-    proxy = Proxy(journey.url)
-    yield proxy
-    journey.processes.close()
-    proxy.close()
-
-
-@pytest.fixture
 def network() -> Iterator[Network]:
     network = Network()
     yield network

@@ -10,6 +10,7 @@ import pytest
 
 from tests.live.cluster import Cluster
 from tests.live.journey import Journey
+from tests.live.proxy import Proxy
 
 
 @contextmanager
@@ -54,6 +55,15 @@ def cluster_journey(
     """A queue on ``cluster``, its schema made by the command."""
     with opened(request, cluster.url, tmp_path, migrate=True) as journey:
         yield journey
+
+
+@pytest.fixture
+def proxy(journey: Journey) -> Iterator[Proxy]:
+    """A proxy before the journey's database."""
+    proxy = Proxy(journey.url)
+    yield proxy
+    journey.processes.close()
+    proxy.close()
 
 
 @pytest.fixture

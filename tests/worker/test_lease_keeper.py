@@ -9,6 +9,8 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import transitions
 from queueapp.jobs.models import Job
+from queueapp.worker import Worker
+from queueapp.worker.attempts import Attempt
 from tests.worker.conftest import Bench, Enqueue
 from tests.worker.test_pump import claimed
 
@@ -108,14 +110,20 @@ def test_a_lease_ends_with_the_time_out_of_its_attempt(
     assert abs(float(left or 0) - 5) < 0.01
 
 
-def test_a_handler_hears_of_its_time_out_long_before_the_next_renewal(
-    bench: Bench, enqueue: Enqueue, job: Read, session: Session
-) -> None:
-    job_id = enqueue(timeout_s=5)
+def at_work(bench: Bench) -> tuple[Worker, Attempt]:
+    """A worker whose next renewal is far away, and its only attempt, begun."""
     worker = bench.worker(lease=3600)
     [attempt] = claimed(worker)
     assert worker.attempts.begin(attempt)
     worker.keeper.tick()
+    return worker, attempt
+
+
+def test_a_handler_hears_of_its_time_out_long_before_the_next_renewal(
+    bench: Bench, enqueue: Enqueue, job: Read, session: Session
+) -> None:
+    job_id = enqueue(timeout_s=5)
+    worker, attempt = at_work(bench)
     session.execute(text("UPDATE jobs SET started_at = started_at - interval '6 s'"))
     session.commit()
     assert attempt.began is not None
@@ -133,10 +141,7 @@ def test_a_time_out_that_a_sweeper_saw_first_is_told_as_one(
     bench: Bench, enqueue: Enqueue, session: Session
 ) -> None:
     enqueue(timeout_s=5)
-    worker = bench.worker(lease=3600)
-    [attempt] = claimed(worker)
-    assert worker.attempts.begin(attempt)
-    worker.keeper.tick()
+    worker, attempt = at_work(bench)
     session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
     session.commit()
     assert attempt.began is not None

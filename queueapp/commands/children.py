@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from queueapp.errors import QueueError
 _PATIENCE_S = 8.0
 _TICK_S = 0.05
 _LAST_LINES = 15
+_LOOK_EVERY_S = 1.0
 
 
 class ChildDied(QueueError):
@@ -137,3 +139,17 @@ def procfile(home: Path) -> dict[str, str]:
     lines = (home / "Procfile").read_text().splitlines()
     pairs = (line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
     return {name.strip(): command.strip() for name, command in pairs}
+
+
+def end_with(parent: int) -> None:
+    """In a child: end this process and its group once ``parent`` is gone, however it went."""
+    threading.Thread(target=_look_for, args=(parent,), name="parent", daemon=True).start()
+
+
+def _look_for(parent: int) -> None:
+    while True:
+        time.sleep(_LOOK_EVERY_S)
+        try:
+            os.kill(parent, 0)
+        except ProcessLookupError:
+            os.killpg(0, signal.SIGKILL)

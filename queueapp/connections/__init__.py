@@ -147,7 +147,9 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
     if settings.pooler:
         arguments["prepare_threshold"] = None
     else:
-        arguments["options"] = _options(role, bounds)
+        # What the address sets comes after ours, and so wins.
+        given = target.pop("options", "")
+        arguments["options"] = f"{_options(role, bounds)} {given}".rstrip()
         arguments["prepare_threshold"] = _PREPARE_AFTER[role]
     with address.fuse.guarding() if role is Role.WEB else contextlib.nullcontext():
         connection = BoundedConnection.connect(**arguments | target)

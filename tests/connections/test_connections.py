@@ -19,6 +19,7 @@ from queueapp.connections.bounds import Role
 from queueapp.extensions import db
 from queueapp.worker import clean_sessions
 from tests.live.processes import until
+from tests.postgres import text_of
 
 SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 
@@ -39,6 +40,18 @@ def test_session_has_the_bounds_of_its_role(app: Flask, role: Role, expected: li
 
     assert [row[0] for row in found if row] == expected
     assert name == (f"queueapp-{role.value}",)
+
+
+def test_options_of_the_address_add_to_the_sessions_own_and_win(database_url: str) -> None:
+    url = sa.make_url(database_url)
+    given = {"options": "-c search_path=elsewhere -c lock_timeout=7s"}
+    app = create_app({"DATABASE_URL": text_of(url.update_query_dict(given))})
+    names = ("search_path", "lock_timeout", "TimeZone", "plan_cache_mode")
+
+    with connections.connect(connections.address_of(app), Role.WORK) as connection:
+        found = [connection.execute(f"SHOW {name}").fetchone() for name in names]
+
+    assert found == [("elsewhere",), ("7s",), ("UTC",), ("force_generic_plan",)]
 
 
 def test_no_answer_ends_the_connection_and_the_next_is_another(app: Flask) -> None:

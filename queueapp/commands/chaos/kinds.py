@@ -6,17 +6,14 @@ Only the processes of chaos import this (``QUEUE_HANDLERS``).
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from queueapp.commands import children
 from queueapp.commands.chaos import outside
 from queueapp.commands.chaos.stage import LEDGER, PARENT
 from queueapp.handlers import JobContext, handler
-
-_LOOK_EVERY_S = 1.0
 
 
 @contextmanager
@@ -64,17 +61,6 @@ def flaky(context: JobContext, fail_first: int) -> int:
         return context.attempt
 
 
-def _leave_with(parent: int) -> None:
-    """End this process and its group once ``parent`` is gone: a killed chaos leaves nothing."""
-    while True:
-        time.sleep(_LOOK_EVERY_S)
-        try:
-            os.kill(parent, 0)
-        except ProcessLookupError:
-            os.killpg(0, signal.SIGKILL)
-
-
 if PARENT in os.environ:
-    threading.Thread(
-        target=_leave_with, args=(int(os.environ[PARENT]),), name="parent", daemon=True
-    ).start()
+    # A killed chaos leaves nothing.
+    children.end_with(int(os.environ[PARENT]))

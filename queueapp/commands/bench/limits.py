@@ -1,0 +1,48 @@
+"""What bounds the drain, in plain words. Pure: figures in, a sentence out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A worker's turn, in seconds: it settles what has finished and claims anew, in one commit.
+
+    ``cpu``: the worker's own; None when too few jobs ran to tell.
+    """
+
+    whole: float
+    round_trip: float
+    commit: float
+    cpu: float | None
+
+    def parts(self) -> dict[str, float]:
+        """The seconds of each part; what remains is the server at work on the statements."""
+        # The probe of the commit contains a round trip, which costs its time once.
+        commit = max(self.commit - self.round_trip, 0.0)
+        cpu = self.cpu or 0.0
+        known = {"commit": commit, "round_trip": self.round_trip, "worker_cpu": cpu}
+        return known | {"server": max(self.whole - sum(known.values()), 0.0)}
+
+    @property
+    def largest(self) -> str:
+        """The name of the largest part."""
+        parts = self.parts()
+        return max(parts, key=lambda name: parts[name])
+
+
+def sentence(turn: Turn | None, *, server_here: bool, cpus: int) -> str:
+    """One line for people."""
+    if turn is None:
+        return "too few jobs to tell: give more --jobs"
+    name = turn.largest
+    took = f"{turn.parts()[name] * 1000:.2f} of the {turn.whole * 1000:.2f} ms of a worker's turn"
+    shared = f", on the same {cpus} CPUs as the workers" if server_here else ""
+    return {
+        "commit": f"the commit time: {took} wait for the disk of the server",
+        "round_trip": f"the round trip: {took} are the way to the server and back",
+        "worker_cpu": f"CPU of the worker: {took} are its own work"
+        + (f", on {cpus} CPUs that the server shares" if server_here else "; try more --processes"),
+        "server": f"the server: {took} go into the statements themselves{shared}",
+    }[name]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from bench import processes
+from bench.caller import Caller
 from bench.errors import Failed
-from bench.place import Caller, Place
+from bench.place import Place
 from bench.records import Records
 from bench.verification import verify
 
@@ -26,16 +27,18 @@ class Load:
     jobs: int
     cap_s: float
     workers: int = 1
+    # Told again and again how many have begun, and by which processes.
+    watch: Callable[[int, list[int]], None] | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Used:
     workers: float
     server: float
 
 
 class Drain:
-    """One drain of ``load`` jobs that wait already; ``run`` returns its figures."""
+    """One drain of jobs that wait already; ``run`` returns its figures."""
 
     def __init__(self, caller: Caller, place: Place, records: Records, load: Load) -> None:
         self._caller, self._place, self._records, self._load = caller, place, records, load
@@ -44,32 +47,29 @@ class Drain:
     def run(self) -> dict[str, Any]:
         """Start the workers, wait, stop them, verify. Raises Failed."""
         self._place.settle_down()
-        before = self._place.finished()
         self._records.clear()
         try:
-            self._workers = [
-                self._caller.start_worker(number) for number in range(self._load.workers)
-            ]
-            figures = self._measure(before)
-            figures["peak_mib"] = [round(processes.peak_mib(one.pid), 1) for one in self._workers]
+            for number in range(self._load.workers):
+                self._workers.append(self._caller.start_worker(number))
+            figures = self._measure()
+            figures["peak_mib"] = max(processes.peak_mib(one.pid) for one in self._workers)
         finally:
             processes.stop(self._workers)
         times, _ = self._records.runs(self._load.jobs)
-        verify(
+        figures["ran"] = verify(
             times,
-            finished=self._place.finished() - before,
+            finished=self._place.done(self._load.jobs),
             whole=figures["whole"],
             slack=self._caller.peer.cut_slack,
         )
         return figures
 
-    def _measure(self, before: int) -> dict[str, Any]:
+    def _measure(self) -> dict[str, Any]:
         first = self._wait_for_the_first()
         used = self._used()
         whole = self._wait_for_the_last(first)
-        ended = time.time()
-        done = self._place.finished() - before
-        now = self._used()
+        ended, now = time.time(), self._used()
+        done = self._place.done(self._load.jobs)
         if not done:
             raise Failed(f"no job was done in {ended - first:.0f} s: {self._said()}")
         return {
@@ -92,22 +92,27 @@ class Drain:
 
     def _wait_for_the_last(self, first: float) -> bool:
         """Whether all were done before the cap."""
-        while self._records.progress()[0] < self._load.jobs:
+        while (begun := self._records.progress()[0]) < self._load.jobs:
             if time.time() - first > self._load.cap_s:
                 return False
             if not any(one.is_running() for one in self._workers):
                 raise Failed(f"the workers died: {self._said()}")
+            self._tell(begun)
             time.sleep(_LOOK_EVERY_S)
         deadline = time.monotonic() + _LAST_END_S
         while self._place.unsettled() and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
+        self._tell(begun)
         return True
+
+    def _tell(self, begun: int) -> None:
+        if self._load.watch:
+            self._load.watch(begun, [one.pid for one in self._workers])
 
     def _used(self) -> _Used:
         workers = sum(processes.cpu_seconds(one.pid) for one in self._workers)
         return _Used(workers, processes.cpu_seconds(self._place.server))
 
     def _said(self) -> str:
-        with suppress(IndexError):
-            return self._workers[0].said().splitlines()[-1]
-        return "and nothing was said"
+        lines = self._workers[0].said().splitlines()
+        return lines[-1] if lines else "and nothing was said"

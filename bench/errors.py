@@ -9,3 +9,7 @@ class Missing(Exception):
 
 class Failed(Exception):
     """It was measured and did not do what it must; the message says what."""
+
+
+class NotMeasured(Exception):
+    """There is nothing to measure; the message says why."""

@@ -19,17 +19,20 @@ class Kind(Enum):
 class Store:
     """Where a queue keeps its jobs, and how to ask it what became of them.
 
-    ``finished``: a number that grows by one with each job done (where finished rows are deleted,
-    the rows that are left, counted below zero). ``unsettled``: jobs in the hands of a worker. On
-    PostgreSQL a query, on Redis a command. ``waiting`` and ``history`` fill the tables with {n}
-    jobs that wait, or that have ended; None: through the queue's own API, or not at all.
+    ``finished`` counts the jobs that are done; where their rows are deleted it is None, and
+    ``left`` counts those that are not. ``unsettled`` counts the ones in the hands of a worker. On
+    PostgreSQL each is a query, on Redis a command. ``waiting`` and ``history`` fill the tables with
+    {n} jobs that wait, or that have ended; without ``waiting`` the queue's own API does it, and
+    ``no_history`` says why there is no ``history``.
     """
 
-    finished: str
     unsettled: str
+    finished: str | None = None
+    left: str | None = None
     waiting: str | None = None
     history: str | None = None
-    # A job enqueued through the API, of which the statements above make copies.
+    no_history: str = ""
+    # One job enqueued through the API, of which the statements above make copies.
     seed: bool = False
     redis: bool = False
 
@@ -53,8 +56,6 @@ class Peer:
     cap_s: float = 8.0
     # What a start needs before it is idle.
     warm_up_s: float = 2.5
-    # Too slow for two workers to tell anything.
-    two_workers: bool = True
     # Jobs that ran and are not marked done when a drain is cut short by the cap. A worker that
     # stops with grace should have none.
     cut_slack: int = 25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -50,7 +51,7 @@ class Postgres:
         """A connection in autocommit."""
         return psycopg.connect(self.url(database), autocommit=True)
 
-    def say(self, statement: sql.Composable | str, database: str = "postgres") -> None:
+    def say(self, statement: sql.SQL | sql.Composed | str, database: str = "postgres") -> None:
         """Run one statement."""
         with self.connect(database) as connection:
             connection.execute(statement.encode() if isinstance(statement, str) else statement)
@@ -97,11 +98,14 @@ class Redis:
         program = shutil.which("redis-server")
         if not program:
             raise Missing("no redis-server here (Debian: apt-get install redis-server)")
+        for left in scratch.glob("redis-*"):
+            _remove_abandoned_redis(left)
         self._home = Path(tempfile.mkdtemp(prefix="redis-", dir=scratch))
         self.port = free_port()
         options = {
             "port": str(self.port), "bind": "127.0.0.1", "appendonly": "yes",
             "appendfsync": "everysec", "save": "", "dir": str(self._home),
+            "pidfile": str(self._home / "redis.pid"),
         }  # fmt: skip
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         log = self._home / "redis.log"
@@ -134,6 +138,12 @@ class Redis:
         processes.stop([self._process])
         shutil.rmtree(self._home, ignore_errors=True)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def _wait(self) -> None:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and self._process.is_running():
@@ -142,6 +152,15 @@ class Redis:
                     return
             time.sleep(0.05)
         raise Missing(f"redis-server does not start: {self._process.said()}")
+
+
+def _remove_abandoned_redis(home: Path) -> None:
+    """Stop the Redis of a run that was killed: the process that works in ``home``, no other."""
+    with suppress(OSError, ValueError):
+        pid = int((home / "redis.pid").read_text())
+        if Path(f"/proc/{pid}/cwd").samefile(home):
+            os.kill(pid, signal.SIGTERM)
+    shutil.rmtree(home, ignore_errors=True)
 
 
 def free_port() -> int:

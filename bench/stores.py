@@ -99,11 +99,17 @@ PGBOSS = Store(
 )
 
 GRAPHILE = Store(
-    finished="SELECT -count(*) FROM graphile_worker._private_jobs",
+    left="SELECT count(*) FROM graphile_worker._private_jobs",
     unsettled="SELECT count(*) FROM graphile_worker._private_jobs WHERE locked_at IS NOT NULL",
+    no_history="keeps no finished jobs",
 )
 
-BULLMQ = Store(redis=True, finished="ZCARD bull:q:completed", unsettled="LLEN bull:q:active")
+BULLMQ = Store(
+    redis=True,
+    finished="ZCARD bull:q:completed",
+    unsettled="LLEN bull:q:active",
+    no_history="not filled: it keeps finished jobs in memory, a million of them would not be fair",
+)
 
 # Ours only: jobs that are not due for a year, all of them before the due ones in the claim's order.
 SCHEDULED_AHEAD = """

@@ -55,7 +55,6 @@ _CHANCY = Peer(
     jobs=1_000,
     cap_s=11.0,
     warm_up_s=4.0,
-    two_workers=False,
 )
 _PGBOSS = Peer(
     name="pgboss",
@@ -67,7 +66,6 @@ _PGBOSS = Peer(
     program="pgboss.mjs",
     package="pg-boss",
     jobs=1_000,
-    two_workers=False,
 )
 _GRAPHILE = Peer(
     name="graphile",
@@ -122,7 +120,6 @@ PEERS = (
         variant="fast",
         jobs=6_000,
         cap_s=14.0,
-        two_workers=True,
     ),
     _PGBOSS,
     replace(
@@ -131,7 +128,6 @@ PEERS = (
         settings="batch 100 × 2, burst, poll every 0.5 s, LISTEN; a failure fails the batch",
         variant="fast",
         jobs=20_000,
-        two_workers=True,
     ),
     _GRAPHILE,
     replace(

@@ -7,7 +7,7 @@ export const FAST = process.env.BENCH_VARIANT === 'fast';
 export const CONCURRENCY = Number(process.env.BENCH_CONCURRENCY || 10);
 export const PAD = 'x'.repeat(80);
 
-const CAPACITY = 600000;
+const CAPACITY = 1500000;
 const pairs = new Float64Array(2 * (CAPACITY + 1));
 let file = null;
 let lowest = Infinity;

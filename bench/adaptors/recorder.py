@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-CAPACITY = 600_000
+CAPACITY = 1_500_000
 PAIR = struct.Struct("=dd")
 SIZE = PAIR.size * (CAPACITY + 1)
 

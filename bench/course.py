@@ -1,0 +1,155 @@
+"""The course of a run: services, rounds, every peer in turn. What fails is written down."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import limit
+from bench.caller import Caller
+from bench.conditions import conditions
+from bench.errors import Failed, Missing, NotMeasured
+from bench.installation import Installation
+from bench.own_workloads import OWN_WORKLOADS
+from bench.peer import Peer
+from bench.place import Database, Memory, Place
+from bench.progress import Progress
+from bench.raw import Raw
+from bench.records import Records
+from bench.services import Postgres, Redis
+from bench.table import PEERS
+from bench.workloads import FULL, QUICK, WORKLOADS, Figures, Size, Subject
+
+LIMITS = ("one", "batch")
+
+
+@dataclass
+class Course:
+    """One run. ``go`` returns the file of raw results; ``failures`` counts what went wrong."""
+
+    peers: list[Peer]
+    workloads: list[str]
+    for_others: list[str]
+    rounds: int
+    scratch: Path
+    binaries: Path | None
+    quick: bool
+    partial: bool
+    failures: int = 0
+    _missing: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Course:
+        return cls(
+            peers=[peer for peer in PEERS if peer.name in options.only],
+            workloads=options.chosen,
+            for_others=options.for_others,
+            rounds=options.rounds,
+            scratch=options.scratch,
+            binaries=options.pg_bindir,
+            quick=options.quick,
+            partial=options.partial,
+        )
+
+    @property
+    def size(self) -> Size:
+        return QUICK if self.quick else FULL
+
+    def go(self) -> Path:
+        """Measure everything; stop what was started, however this ends."""
+        self._progress = Progress(sum(1 for _ in self._steps()))
+        self._installation = Installation(self.scratch, self._progress.say)
+        with ExitStack() as services:
+            self._install()
+            self._postgres = services.enter_context(Postgres(self.scratch, self.binaries))
+            self._redis = self._start_redis(services)
+            self._records = Records(self.scratch / "records")
+            self._raw = Raw(self.scratch / "results", self._conditions())
+            for round_, peer, workload in self._steps():
+                self._step(round_, peer, workload)
+        return self._raw.path
+
+    def _steps(self) -> Iterator[tuple[int, Peer | None, str]]:
+        """Round by round every peer in turn; before each the limit (a quick run: before all)."""
+        for round_ in range(self.rounds):
+            for place, peer in enumerate(self.peers):
+                if place == 0 or not self.quick:
+                    yield from ((round_, None, which) for which in LIMITS)
+                for workload in self._workloads_of(peer):
+                    yield round_, peer, workload
+
+    def _workloads_of(self, peer: Peer) -> list[str]:
+        if peer.name == "ours":
+            return self.workloads
+        return [workload for workload in self.for_others if workload in WORKLOADS]
+
+    def _install(self) -> None:
+        for peer in self.peers:
+            try:
+                self._installation.ready(peer)
+            except Missing as reason:
+                self._missing[peer.name] = str(reason)
+
+    def _start_redis(self, services: ExitStack) -> Redis | None:
+        users = [peer for peer in self.peers if peer.store.redis]
+        if not users:
+            return None
+        try:
+            return services.enter_context(Redis(self.scratch))
+        except Missing as reason:
+            self._missing |= {peer.name: str(reason) for peer in users}
+            return None
+
+    def _conditions(self) -> dict[str, object]:
+        versions = {"PostgreSQL": self._postgres.version}
+        if self._redis:
+            versions["Redis"] = self._redis.version
+        found = conditions(self.peers, self._installation, versions, self.size)
+        kinds = {"quick": self.quick, "partial": self.partial}
+        return {**found, **kinds, "rounds": self.rounds, "workloads": self.workloads}
+
+    def _step(self, round_: int, peer: Peer | None, workload: str) -> None:
+        name = peer.name if peer else "limit"
+        self._progress.begin(name, workload)
+        try:
+            results = self._measure(peer, workload)
+        except NotMeasured as reason:
+            results = {workload: {"status": "none", "why": str(reason)}}
+        except Missing as reason:
+            results = {workload: {"status": "missing", "why": str(reason)}}
+        except Exception as error:  # whatever it is, the others are still measured
+            self.failures += 1
+            why = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+            results = {workload: {"status": "failed", "why": " ".join(why.split())[:400]}}
+        for key, figures in results.items():
+            self._progress.tell(self._raw.add(name, key, round_, **figures))
+
+    def _measure(self, peer: Peer | None, workload: str) -> dict[str, Figures]:
+        if peer is None:
+            seconds = self.size.limit_s
+            measured = limit.measure(
+                self._postgres, workload, seconds=seconds, scratch=self.scratch
+            )
+            return {workload: measured}
+        if peer.name in self._missing:
+            raise Missing(self._missing[peer.name])
+        every: dict[str, Callable[[Subject], dict[str, Figures]]] = {**WORKLOADS, **OWN_WORKLOADS}
+        with self._place_of(peer) as (caller, place):
+            return every[workload](Subject(caller, place, self._records, self.size))
+
+    @contextmanager
+    def _place_of(self, peer: Peer) -> Iterator[tuple[Caller, Place]]:
+        caller = Caller(peer, self._installation, self.scratch)
+        place: Place
+        if peer.store.redis:
+            assert self._redis
+            place = Memory(caller, self._redis, self.size.fillings)
+        else:
+            place = Database(caller, self._postgres, self.size.fillings)
+        try:
+            yield caller, place
+        finally:
+            place.drop()

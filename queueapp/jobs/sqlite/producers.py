@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock, json_text
-from queueapp.jobs.transitions import producer
+from queueapp.jobs.transitions import enqueue_statements as sql
 
 _LAST_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) AS id"
 
@@ -28,29 +28,49 @@ VALUES (:id, :kind, :payload, 'queued', :priority, :available_at, :created_at, :
   :timeout_s, :producer, :key, :request_hash)
 """
 
+_WHOLE = "SELECT :outcome AS outcome, * FROM jobs WHERE id = :id"
 
-@instead_of(producer._ENQUEUE, writes=True)
-def _enqueue(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+# What a job need not say.
+_UNSAID = dict.fromkeys(("delay_s", "available_at", "timeout_s", "key", "request_hash"))
+
+
+@instead_of(sql.MANY, sql.KEYED, writes=True)
+def _many(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    items = [{**_UNSAID, **item} for item in json.loads(given["jobs"])]
+    answers = _enqueue(connection, items, given)
+    numbered = [(pos, *answer) for pos, answer in enumerate(answers, 1)]
+    return made(("pos", "id", "outcome", "request_hash"), numbered)
+
+
+@instead_of(sql.ONE, sql.ONE_WHOLE, writes=True)
+def _one(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    item = {**given, "payload": json.loads(given["payload"])}
+    ((job_id, outcome, _),) = _enqueue(connection, [item], given)
+    return fetch(connection, _WHOLE, outcome=outcome, id=job_id)
+
+
+def _enqueue(
+    connection: Connection, items: Sequence[dict[str, Any]], given: Parameters
+) -> list[tuple[int, str, str | None]]:
     now, who = clock(), given["producer"]
     last: int = fetch(connection, _LAST_ID)[0].id
     new: list[dict[str, Any]] = []
     keys: dict[str, Any] = {}
     answers = []
-    for pos, item in enumerate(json.loads(given["jobs"]), 1):
+    for item in items:
         known = _known(connection, keys, who, item["key"])
         if known is None:
             last += 1
-            row = _row(item, last, who, now)
-            new.append(row)
+            new.append(_row(item, last, who, now))
             known = SimpleNamespace(id=last, request_hash=item["request_hash"])
             keys[item["key"]] = known
             outcome = "new"
         else:
             outcome = "replay" if known.request_hash == item["request_hash"] else "conflict"
-        answers.append((pos, known.id, outcome, known.request_hash))
+        answers.append((known.id, outcome, known.request_hash))
     execute_many(connection, _INSERT, new)
     log(connection, [_event(row, given) for row in new])
-    return made(("pos", "id", "outcome", "request_hash"), answers)
+    return answers
 
 
 def _known(connection: Connection, keys: dict[str, Any], who: str, key: str | None) -> Any:
@@ -65,10 +85,13 @@ def _known(connection: Connection, keys: dict[str, Any], who: str, key: str | No
 
 def _row(item: dict[str, Any], job_id: int, who: str, now: datetime) -> dict[str, Any]:
     due = item["available_at"]
-    at = datetime.fromisoformat(due) if due else now + timedelta(seconds=item["delay_s"] or 0)
+    if due is None:
+        due = now + timedelta(seconds=item["delay_s"] or 0)
+    elif isinstance(due, str):
+        due = datetime.fromisoformat(due)
     payload = json_text(item["payload"]) or "null"
     return {
-        **item, "id": job_id, "payload": payload, "available_at": at, "created_at": now,
+        **item, "id": job_id, "payload": payload, "available_at": due, "created_at": now,
         "producer": who,
     }  # fmt: skip
 

@@ -26,7 +26,7 @@ from queueapp.jobs.transitions.people import (
     reschedule,
     unhold,
 )
-from queueapp.jobs.transitions.producer import Enqueued, NewJob, enqueue
+from queueapp.jobs.transitions.producer import Enqueued, Json, NewJob, enqueue, enqueue_one
 from queueapp.jobs.transitions.retention import Age, Keep, count_old, purge, purge_old
 from queueapp.jobs.transitions.settle import (
     Answer,
@@ -48,6 +48,7 @@ __all__ = [
     "Exchange",
     "Expired",
     "Held",
+    "Json",
     "Keep",
     "Moved",
     "NewJob",
@@ -60,6 +61,7 @@ __all__ = [
     "cancel",
     "count_old",
     "enqueue",
+    "enqueue_one",
     "exchange",
     "expire",
     "explain",

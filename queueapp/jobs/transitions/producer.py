@@ -1,72 +1,52 @@
-"""Enqueue: the one verb of producers. One statement for one job or five thousand."""
+"""Enqueue: the one verb of producers, in three statements that share their parts.
+
+One job takes the shortest, many without a key the quick one, many of which some have keys the one
+that answers each with its outcome. What is too much for one statement takes several in one
+transaction.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from queueapp.jobs.database import Database, run, wake_on_commit
+from sqlalchemy import Row
+
+from queueapp.jobs.at_once import driver_of, is_autocommit, wake
+from queueapp.jobs.database import Database, connection_of, run
+from queueapp.jobs.transitions import enqueue_statements as sql
 
 # A rival's row with our key is committed but younger than our snapshot: the next statement sees it.
 _ROUNDS = 5
 
-# ids are drawn in the order of the request (nextval sits in the innermost select: beside the window
-# function it would number in key order), rows are written in key order: no deadlocks between bulks.
-# Due times count from this statement, not from the start of the producer's transaction.
-_ENQUEUE = """
-WITH item AS MATERIALIZED (
-  SELECT o.*, row_number() OVER (PARTITION BY o.key ORDER BY o.pos) AS nth
-  FROM (
-    SELECT nextval(pg_get_serial_sequence('jobs', 'id')) AS new_id, u.pos, r.*
-    FROM jsonb_array_elements(%(jobs)s::jsonb) WITH ORDINALITY AS u(item, pos)
-    CROSS JOIN LATERAL jsonb_to_record(u.item) AS r(
-      kind text, payload jsonb, priority smallint, delay_s float8, available_at timestamptz,
-      max_attempts integer, timeout_s integer, key text, request_hash text)
-  ) o
-),
-put AS (
-  INSERT INTO jobs AS j (
-    id, kind, payload, status, priority, available_at, created_at, max_attempts, timeout_s,
-    producer, idempotency_key, request_hash)
-  OVERRIDING SYSTEM VALUE
-  SELECT new_id, kind, payload, 'queued', priority,
-    coalesce(available_at, statement_timestamp() + make_interval(secs => coalesce(delay_s, 0))),
-    statement_timestamp(), max_attempts, timeout_s, %(producer)s, key, request_hash
-  FROM item
-  WHERE key IS NULL OR nth = 1
-  ORDER BY key NULLS FIRST, pos
-  ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-  RETURNING j.id, j.kind, j.idempotency_key, j.request_hash, j.priority, j.available_at
-),
-logged AS (
-  INSERT INTO job_events (job_id, kind, event, to_status, attempt, actor, data)
-  SELECT id, kind, 'enqueued', 'queued', 0, %(actor)s, jsonb_build_object(
-    'priority', priority, 'available_at', available_at, 'via', %(via)s::text)
-  FROM put ORDER BY id
-)
-SELECT i.pos, coalesce(n.id, k.id, old.id) AS id,
-  CASE WHEN n.id IS NOT NULL THEN 'new'
-       WHEN coalesce(k.id, old.id) IS NULL THEN 'unknown'
-       WHEN coalesce(k.request_hash, old.request_hash) = i.request_hash THEN 'replay'
-       ELSE 'conflict' END AS outcome,
-  coalesce(n.request_hash, k.request_hash, old.request_hash) AS request_hash
-FROM item i
-LEFT JOIN put n ON n.id = i.new_id
-LEFT JOIN put k ON k.idempotency_key = i.key
-LEFT JOIN jobs old ON old.producer = %(producer)s AND old.idempotency_key = i.key
-ORDER BY i.pos
-"""
+# One statement takes no more: a document of JSON ends at 256 MB for PostgreSQL, and long before
+# that it costs both sides memory.
+MOST_JOBS = 5_000
+MOST_TEXT = 8 * 1024 * 1024
+
+_text = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=datetime.isoformat
+).encode
+
+
+class Json(str):
+    """JSON text: a payload that its producer has encoded already."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewJob:
     """A job as it will be written: checked, its handler's defaults resolved.
 
-    ``delay_s`` counts from the enqueue by the database's clock; ``available_at`` wins over it.
-    ``key`` and ``request_hash`` are given together or not at all.
+    ``payload``: a value, or its text as ``Json``. ``delay_s`` counts from the enqueue by the
+    database's clock; ``available_at`` wins over it. ``key`` and ``request_hash`` are given together
+    or not at all.
     """
 
     kind: str
@@ -80,16 +60,18 @@ class NewJob:
     request_hash: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Enqueued:
     """What became of one request: a new job, a replay of an earlier one, or another request's key.
 
-    ``request_hash`` is the stored one: on a conflict it tells which fields differ.
+    ``request_hash`` is the stored one: on a conflict it tells which fields differ. ``row`` is the
+    whole job as it is now, where that was asked for.
     """
 
     id: int
     outcome: Literal["new", "replay", "conflict"]
-    request_hash: str | None
+    request_hash: str | None = None
+    row: Row[Any] | None = None
 
 
 def enqueue(
@@ -97,27 +79,127 @@ def enqueue(
 ) -> list[Enqueued]:
     """Write ``jobs`` and their ledger lines; answers come in the order of the requests.
 
-    Does not commit. A key that a rival transaction is writing right now makes this wait for it.
+    Does not commit; on a connection in autocommit mode it is there at once, all or none. A key that
+    a rival transaction is writing right now makes this wait for it.
     """
-    answers: dict[int, Enqueued] = {}
-    open_ = dict(enumerate(jobs))
+    who = {"producer": producer, "actor": actor, "via": via}
+    if len(jobs) == 1:
+        return [enqueue_one(database, jobs[0], producer=producer, actor=actor, via=via)]
+    if all(job.key is None for job in jobs):
+        answers = _many(database, jobs, who)
+    else:
+        answers = _keyed(database, jobs, who)
+    if any(answer.outcome == "new" for answer in answers):
+        wake(database)
+    return answers
+
+
+def enqueue_one(
+    database: Database, job: NewJob, *, producer: str, actor: str, via: str, whole: bool = False
+) -> Enqueued:
+    """Do the same for one job, in one round trip; ``whole``: answer with its row as well."""
+    statement = sql.ONE_WHOLE if whole else sql.ONE
+    # A copy of its own dictionary: a payload may be large.
+    given = {**vars(job), "payload": _json(job), "producer": producer, "actor": actor, "via": via}
     for _ in range(_ROUNDS):
-        if not open_:
-            break
-        places = list(open_)
-        who = {"producer": producer, "actor": actor, "via": via}
-        for row in run(database, _ENQUEUE, jobs=_document(open_.values()), **who):
-            if row.outcome != "unknown":
-                place = places[row.pos - 1]
-                answers[place] = Enqueued(row.id, row.outcome, row.request_hash)
-                del open_[place]
-    if open_:
-        raise RuntimeError(f"{len(open_)} keyed jobs stayed undecided after {_ROUNDS} rounds")
-    if any(answer.outcome == "new" for answer in answers.values()):
-        wake_on_commit(database)
+        for row in run(database, statement, **given):
+            if row.outcome == "new":
+                wake(database)
+            return Enqueued(row.id, row.outcome, row.request_hash, row if whole else None)
+    raise _undecided(1)
+
+
+def _many(database: Database, jobs: Sequence[NewJob], who: Mapping[str, str]) -> list[Enqueued]:
+    chunks = _chunks(database, map(_item, jobs))
+    with _as_one(database, len(chunks)):
+        return [
+            Enqueued(row.id, "new")
+            for chunk in chunks
+            for row in run(database, sql.MANY, jobs=f"[{','.join(chunk)}]", **who)
+        ]
+
+
+def _keyed(database: Database, jobs: Sequence[NewJob], who: Mapping[str, str]) -> list[Enqueued]:
+    places: Sequence[int] = range(len(jobs))
+    items = [_keyed_item(job) for job in jobs]
+    chunks = _chunks(database, items)
+    answers: dict[int, Enqueued] = {}
+    with _as_one(database, len(chunks)):
+        if len(chunks) > 1:
+            # Two bulks must take their keys in one order, whatever is in which statement.
+            ids = run(database, sql.IDS, n=len(items))
+            items = [f'{{"id":{row.id},{item[1:]}' for row, item in zip(ids, items, strict=True)]
+            places = sorted(places, key=lambda place: (jobs[place].key or "", place))
+            chunks = _chunks(database, (items[place] for place in places))
+        begin = 0
+        for chunk in chunks:
+            here = places[begin : begin + len(chunk)]
+            answers.update(_decided(database, dict(zip(here, chunk, strict=True)), who))
+            begin += len(chunk)
     return [answers[place] for place in range(len(jobs))]
 
 
-def _document(jobs: Any) -> str:
-    # vars, not asdict: that would copy every payload to its depth.
-    return json.dumps([vars(job) for job in jobs], default=datetime.isoformat, allow_nan=False)
+def _decided(
+    database: Database, items: dict[int, str], who: Mapping[str, str]
+) -> Iterator[tuple[int, Enqueued]]:
+    for _ in range(_ROUNDS):
+        places = list(items)
+        for row in run(database, sql.KEYED, jobs=f"[{','.join(items.values())}]", **who):
+            if row.outcome != "unknown":
+                place = places[row.pos - 1]
+                yield place, Enqueued(row.id, row.outcome, row.request_hash)
+                del items[place]
+        if not items:
+            return
+    raise _undecided(len(items))
+
+
+def _undecided(count: int) -> RuntimeError:
+    return RuntimeError(f"{count} keyed jobs stayed undecided after {_ROUNDS} rounds")
+
+
+def _as_one(database: Database, statements: int) -> AbstractContextManager[object]:
+    """All or none of several statements, also where each would be committed by itself."""
+    connection = connection_of(database)
+    if statements > 1 and is_autocommit(connection):
+        return cast("AbstractContextManager[object]", driver_of(connection).transaction())
+    return contextlib.nullcontext()
+
+
+def _chunks(database: Database, items: Iterable[str]) -> list[list[str]]:
+    if connection_of(database).dialect.name == "sqlite":
+        return [list(items)]  # it has no limit, and all of it is in this process anyway
+    chunks: list[list[str]] = []
+    length = 0
+    for item in items:
+        if not chunks or len(chunks[-1]) == MOST_JOBS or length + len(item) > MOST_TEXT:
+            chunks.append([])
+            length = 0
+        chunks[-1].append(item)
+        length += len(item)
+    return chunks
+
+
+def _json(job: NewJob) -> str:
+    return job.payload if isinstance(job.payload, Json) else _text(job.payload)
+
+
+def _item(job: NewJob) -> str:
+    """The job as an object of the document; what is not said is NULL."""
+    # By hand: the payload is text already, and thousands of these are made at once.
+    due = "" if job.delay_s is None else f',"delay_s":{float(job.delay_s)!r}'
+    if job.available_at is not None:
+        due = f'{due},"available_at":"{job.available_at.isoformat()}"'
+    if job.timeout_s is not None:
+        due = f'{due},"timeout_s":{job.timeout_s:d}'
+    return (
+        f'{{"kind":{_text(job.kind)},"payload":{_json(job)},"priority":{job.priority:d}'
+        f',"max_attempts":{job.max_attempts:d}{due}}}'
+    )
+
+
+def _keyed_item(job: NewJob) -> str:
+    item = _item(job)
+    if job.key is None:
+        return item
+    return f'{item[:-1]},"key":{_text(job.key)},"request_hash":{_text(job.request_hash)}}}'

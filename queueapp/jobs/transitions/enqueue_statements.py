@@ -1,0 +1,107 @@
+"""The statements of enqueue; they share their parts, and each writes its ledger lines."""
+
+from __future__ import annotations
+
+from queueapp.jobs.models import Job
+
+# Due times count from this statement, not from the start of the producer's transaction.
+_DUE = "coalesce({at}, statement_timestamp() + make_interval(secs => coalesce({delay}, 0)))"
+
+_INTO = """jobs AS j (
+    kind, payload, status, priority, available_at, created_at, max_attempts, timeout_s, producer,
+    idempotency_key, request_hash"""
+
+_NOT_TWICE = """ON CONFLICT (producer, idempotency_key) WHERE idempotency_key IS NOT NULL
+    DO NOTHING"""
+
+_LOGGED = """logged AS (
+  INSERT INTO job_events (job_id, kind, event, to_status, attempt, actor, data)
+  SELECT id, kind, 'enqueued', 'queued', 0, %(actor)s, jsonb_build_object(
+    'priority', priority, 'available_at', available_at, 'via', %(via)s::text)
+  FROM put ORDER BY id
+)"""
+
+# Without a row: a rival's transaction has the key.
+_ONE = f"""
+WITH put AS (
+  INSERT INTO {_INTO})
+  VALUES (%(kind)s, %(payload)s::jsonb, 'queued', %(priority)s,
+    {_DUE.format(at="%(available_at)s::timestamptz", delay="%(delay_s)s::float8")},
+    statement_timestamp(), %(max_attempts)s, %(timeout_s)s, %(producer)s, %(key)s,
+    %(request_hash)s)
+  {_NOT_TWICE}
+  RETURNING j.*
+),
+{_LOGGED}
+SELECT 'new' AS outcome, {{columns}} FROM put
+UNION ALL
+SELECT CASE WHEN request_hash = %(request_hash)s THEN 'replay' ELSE 'conflict' END, {{columns}}
+FROM jobs
+WHERE producer = %(producer)s AND idempotency_key = %(key)s AND NOT EXISTS (SELECT FROM put)
+"""
+ONE = _ONE.format(columns="id, request_hash")
+# By name: a column that is added must not change what a prepared statement answers.
+ONE_WHOLE = _ONE.format(columns=", ".join(Job.__table__.columns.keys()))
+
+_RECORD = """kind text, payload jsonb, priority smallint, delay_s float8, available_at timestamptz,
+    max_attempts integer, timeout_s integer"""
+
+# Numbers are given in the order of writing, which is the order of the request.
+MANY = f"""
+WITH item AS (
+  SELECT * FROM ROWS FROM (jsonb_to_recordset(%(jobs)s::jsonb) AS (
+    {_RECORD})) WITH ORDINALITY
+  AS u (kind, payload, priority, delay_s, available_at, max_attempts, timeout_s, pos)
+),
+put AS (
+  INSERT INTO {_INTO})
+  SELECT kind, payload, 'queued', priority, {_DUE.format(at="available_at", delay="delay_s")},
+    statement_timestamp(), max_attempts, timeout_s, %(producer)s, NULL, NULL
+  FROM item ORDER BY pos
+  RETURNING j.id, j.kind, j.priority, j.available_at
+),
+{_LOGGED}
+SELECT id FROM put ORDER BY id
+"""
+
+# ids are drawn in the order of the request (nextval sits in the innermost select: beside the window
+# function it would number in key order), rows are written in key order: no deadlocks between bulks.
+KEYED = f"""
+WITH item AS MATERIALIZED (
+  SELECT o.*, row_number() OVER (PARTITION BY o.key ORDER BY o.pos) AS nth
+  FROM (
+    SELECT coalesce(u.id, nextval(pg_get_serial_sequence('jobs', 'id'))) AS new_id, u.*
+    FROM ROWS FROM (jsonb_to_recordset(%(jobs)s::jsonb) AS (
+      {_RECORD}, key text, request_hash text, id bigint)) WITH ORDINALITY
+    AS u (kind, payload, priority, delay_s, available_at, max_attempts, timeout_s, key,
+      request_hash, id, pos)
+  ) o
+),
+put AS (
+  INSERT INTO {_INTO}, id)
+  OVERRIDING SYSTEM VALUE
+  SELECT kind, payload, 'queued', priority, {_DUE.format(at="available_at", delay="delay_s")},
+    statement_timestamp(), max_attempts, timeout_s, %(producer)s, key, request_hash, new_id
+  FROM item
+  WHERE key IS NULL OR nth = 1
+  ORDER BY key COLLATE "C" NULLS FIRST, pos
+  {_NOT_TWICE}
+  RETURNING j.id, j.kind, j.idempotency_key, j.request_hash, j.priority, j.available_at
+),
+{_LOGGED}
+SELECT i.pos, coalesce(n.id, k.id, old.id) AS id,
+  CASE WHEN n.id IS NOT NULL THEN 'new'
+       WHEN coalesce(k.id, old.id) IS NULL THEN 'unknown'
+       WHEN coalesce(k.request_hash, old.request_hash) = i.request_hash THEN 'replay'
+       ELSE 'conflict' END AS outcome,
+  coalesce(n.request_hash, k.request_hash, old.request_hash) AS request_hash
+FROM item i
+LEFT JOIN put n ON n.id = i.new_id
+LEFT JOIN put k ON k.idempotency_key = i.key
+LEFT JOIN jobs old ON old.producer = %(producer)s AND old.idempotency_key = i.key
+ORDER BY i.pos
+"""
+
+IDS = """
+SELECT nextval(pg_get_serial_sequence('jobs', 'id')) AS id FROM generate_series(1, %(n)s)
+"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -18,6 +17,7 @@ from flask.cli import with_appcontext
 from queueapp.commands import supervise
 from queueapp.commands.keeping import keep_of
 from queueapp.commands.leaving import is_process, leave
+from queueapp.commands.logs import log_to_stderr
 from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
 from queueapp.connections import (
@@ -122,7 +122,7 @@ def work(processes: int | None, **options: Any) -> None:
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     settings: Settings = app.extensions["queue_settings"]
     lifeline = Lifeline.inherited(os.environ)
-    _log_to_stderr(settings, tell_processes=lifeline is not None)
+    log_to_stderr(settings, tell_processes=lifeline is not None)
     terms = terms_of(settings, **options)
     take_role(app, Role.HANDLER)
     deadline = time.monotonic() + DRAIN_WAIT_S if terms.drain else None
@@ -255,13 +255,3 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
         return worker.run(for_good=is_process())
     finally:
         engine.dispose()
-
-
-def _log_to_stderr(settings: Settings, *, tell_processes: bool) -> None:
-    process = " [%(process)d]" if tell_processes else ""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(f"%(asctime)s{process} %(levelname)-7s %(message)s"))
-    root = logging.getLogger("queueapp")
-    root.handlers[:] = [handler]
-    root.propagate = False
-    root.setLevel(settings.log_level)

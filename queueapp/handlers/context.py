@@ -85,8 +85,9 @@ class JobContext:
         kind: str,
         attempt: int,
         max_attempts: int,
-        open_session: Callable[[], Session],
+        open_session: Callable[[Callable[[], None]], Session],
     ) -> None:
+        """``open_session`` is given what raises when the attempt was asked to stop."""
         self.id = id
         self.kind = kind
         self.attempt = attempt
@@ -95,7 +96,8 @@ class JobContext:
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._progress: Progress | None = None
-        self._stopped = threading.Event()
+        # Made for a handler that waits: most never do.
+        self._stopped: threading.Event | None = None
         self._stop_reason: StopReason | None = None
 
     def __repr__(self) -> str:
@@ -126,7 +128,7 @@ class JobContext:
     @property
     def should_stop(self) -> bool:
         """Whether the handler should come to an end: clean up and return, or raise ``Stop``."""
-        return self._stopped.is_set()
+        return self._stop_reason is not None
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -141,9 +143,11 @@ class JobContext:
     def wait(self, seconds: float) -> None:
         """Sleep, but raise ``Stop`` as soon as the attempt is asked to stop."""
         deadline = time.monotonic() + seconds
+        with self._lock:
+            stopped = self._stopped = self._stopped or threading.Event()
         # In slices: an Event cannot wait longer than a few centuries, and a handler may ask for it.
-        while (left := deadline - time.monotonic()) > 0 and not self._stopped.is_set():
-            self._stopped.wait(min(left, 3600.0))
+        while (left := deadline - time.monotonic()) > 0 and not self.should_stop:
+            stopped.wait(min(left, 3600.0))
         self.raise_if_cancelled()
 
     def interrupt(self, reason: StopReason) -> None:
@@ -152,7 +156,9 @@ class JobContext:
             held = self._stop_reason
             if held is None or _STRENGTH.index(reason) > _STRENGTH.index(held):
                 self._stop_reason = reason
-        self._stopped.set()
+            stopped = self._stopped
+        if stopped is not None:
+            stopped.set()
 
     # Waiting and writing
 
@@ -168,7 +174,7 @@ class JobContext:
         the handler raises or the lease was lost.
         """
         if self._session is None:
-            self._session = self._open_session()
+            self._session = self._open_session(self.raise_if_cancelled)
         return self._session
 
     @property

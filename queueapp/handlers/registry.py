@@ -45,6 +45,10 @@ class Handler:
         """
         return self.payload_type.check(payload)
 
+    def check_json(self, payload: str) -> dict[str, Any]:
+        """Do the same with a payload that is JSON text, as a claim has it."""
+        return self.payload_type.check_json(payload)
+
     def call(self, context: JobContext, payload: dict[str, Any]) -> Any:
         """Check ``payload`` again and run the function: returns its result, raises its errors."""
         return self.invoke(context, self.check(payload))

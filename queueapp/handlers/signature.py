@@ -42,12 +42,15 @@ class PayloadType:
 
     def check(self, payload: Any) -> dict[str, Any]:
         """Turn ``payload`` into keyword arguments. Raises InvalidJob that names every bad field."""
+        return self.check_json(_as_json(payload).encode("utf-8", "surrogatepass"))
+
+    def check_json(self, text: str | bytes) -> dict[str, Any]:
+        """Do the same with a payload that is JSON text."""
         try:
             # As JSON and strict: "5" is no number, but a string can be a date, a list a tuple.
-            text = _as_json(payload).encode("utf-8", "surrogatepass")
             checked = self.adapter.validate_json(text, strict=True, extra=self.extra)
         except ValidationError as error:
-            errors = problems.of_validation(error, payload)
+            errors = problems.of_validation(error, json.loads(text))
             # Not chained: pydantic's own text repeats the values.
             raise InvalidJob("the payload does not fit its handler", errors=errors) from None
         if self.model_parameter is not None:

@@ -1,18 +1,17 @@
 """The claim: its value, and the statement that chooses which jobs are next. Touches no session.
 
 The order is ``priority DESC, available_at, created_at, id``. A plain ordered scan would walk
-through every future-dated row of a higher priority; so the distinct priorities are found by a loose
 through every future-dated row of a higher priority; so the distinct priorities are found by a
-loose scan (one index probe each), and the due rows of each are read from where they begin. The
-outer LIMIT stops the locking exactly at ``n``: nothing more is locked than is taken.
+loose scan (one index probe each), and the due rows of each are read from where they begin: the
+first one that is due, or the place where the last claim ended (see ``cursor``). The outer LIMIT
+stops the locking exactly at ``n``: nothing more is locked than is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 # Statuses stand as literals: with a parameter, a generic plan could not use the partial index.
@@ -25,24 +24,53 @@ priorities AS (
   FROM priorities p WHERE p.priority IS NOT NULL
 )"""
 
+# The same with places known: from priority to priority, and only the gaps between the known ones
+# are searched for others. What has been claimed leaves dead entries in the index, which no search
+# may walk again while an old snapshot keeps them. Beyond smallint on both sides: no priority.
+_FROM_PLACES = """
+place AS MATERIALIZED (
+  SELECT * FROM unnest(%(at_priority)s::smallint[], %(at_due)s::timestamptz[],
+    %(at_created)s::timestamptz[], %(at_id)s::bigint[]) AS p(priority, available_at, created_at, id)
+),
+priorities AS (
+  SELECT 32768 AS priority
+  UNION ALL
+  SELECT greatest(known.next, (
+    SELECT j.priority FROM jobs j
+    WHERE j.status = 'queued' AND j.priority < p.priority
+      AND j.priority > coalesce(known.next, -32769)
+    ORDER BY j.priority DESC LIMIT 1))
+  FROM priorities p CROSS JOIN LATERAL (
+    SELECT max(priority)::int AS next FROM place WHERE place.priority < p.priority
+  ) known
+  WHERE p.priority IS NOT NULL
+)"""
+
 
 def claiming(kinds_filter: str) -> str:
-    """Render the CTEs ``priorities``, ``due``, ``ranked`` and ``claimed``.
+    """Render the CTEs ``place``, ``priorities``, ``due``, ``ranked`` and ``claimed``.
 
     Parameters: ``n`` rows at most, of which the first ``slots`` start at once (the rest are
-    prefetched: no start time yet), ``me``, ``lease`` and ``job_timeout`` in seconds (0: none).
+    prefetched: no start time yet), ``me``, ``lease`` and ``job_timeout`` in seconds (0: none), and
+    those of a ``Cursor``.
 
     The UPDATE names its rows by ``= ANY(ARRAY[id])``, which only the primary key can serve (see
     ``settle``), and not by their status: that would invite a walk through the claim index.
     """
-    return f"""{PRIORITIES},
+    return f"""{_FROM_PLACES},
 due AS MATERIALIZED (
   SELECT c.id, c.priority, c.available_at, c.created_at
-  FROM (SELECT priority FROM priorities WHERE priority IS NOT NULL ORDER BY priority DESC) p
+  FROM (
+    SELECT p.priority, coalesce(place.available_at, '-infinity') AS available_at,
+      coalesce(place.created_at, '-infinity') AS created_at, coalesce(place.id, 0) AS id
+    FROM priorities p LEFT JOIN place USING (priority)
+    WHERE p.priority BETWEEN -32768 AND 32767 ORDER BY p.priority DESC
+  ) p
   CROSS JOIN LATERAL (
     SELECT j.id, j.priority, j.available_at, j.created_at FROM jobs j
     WHERE j.status = 'queued' AND j.priority = p.priority
       AND j.available_at <= now(){kinds_filter}
+      AND (j.available_at, j.created_at, j.id) > (p.available_at, p.created_at, p.id)
     ORDER BY j.available_at, j.created_at, j.id
     LIMIT %(n)s FOR NO KEY UPDATE SKIP LOCKED
   ) c
@@ -62,8 +90,8 @@ claimed AS (
     started_at = CASE WHEN r.nth <= %(slots)s THEN clock_timestamp() END,
     progress = NULL, progress_note = NULL
   FROM ranked r WHERE j.id = ANY(ARRAY[r.id])
-  RETURNING j.id, j.kind, j.payload, j.priority, j.available_at, j.created_at, j.claimed_at,
-    j.attempts, j.max_attempts, j.handbacks, j.timeout_s, j.lease_token,
+  RETURNING j.id, j.kind, j.payload::text AS payload, j.priority, j.available_at, j.created_at,
+    j.claimed_at, j.attempts, j.max_attempts, j.handbacks, j.timeout_s, j.lease_token,
     j.started_at IS NOT NULL AS started
 )"""
 
@@ -75,17 +103,17 @@ CLAIM_COLUMNS = (
 CLAIM_ORDER = "priority DESC, available_at, created_at, id"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One attempt of one job, as it crosses from the pump to a handler thread.
 
-    ``token`` is the attempt's identity: whoever holds it may settle it, nobody else. ``started`` is
-    False for a prefetched claim, whose handler has not begun.
+    ``token`` is the attempt's identity: whoever holds it may settle it, nobody else. ``payload`` is
+    the JSON text, for only its handler reads it. ``started`` is False for a prefetched claim, whose
+    handler has not begun. The fields are ``CLAIM_COLUMNS``, in that order.
     """
 
     id: int
     kind: str
-    payload: Any
+    payload: str
     priority: int
     available_at: datetime
     created_at: datetime
@@ -96,11 +124,6 @@ class Claim:
     timeout_s: int | None
     token: UUID
     started: bool
-
-
-def as_claim(values: Sequence[Any]) -> Claim:
-    """Read a claim from the values of ``CLAIM_COLUMNS``."""
-    return Claim(*values)
 
 
 @dataclass(frozen=True, slots=True)

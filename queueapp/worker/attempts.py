@@ -145,6 +145,11 @@ class Attempts:
                 attempt.start_known = True
         return [Begun(attempt.claim.id, attempt.claim.token, ago) for attempt, ago in late]
 
+    def await_the_pump(self) -> bool:
+        """Whether there are prefetched claims that wait, or whose start is not written yet."""
+        with self._lock:
+            return any(not attempt.start_known for attempt in self._held.values())
+
     def interrupt(self, reason: Any) -> None:
         """Ask every handler at work to stop."""
         for attempt in self.leases():

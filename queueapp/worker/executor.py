@@ -80,7 +80,7 @@ def _call(attempt: Attempt, ended: Ended) -> tuple[Outcome, bool]:
     if handler is None:
         return ended.by(backoff.unknown_kind(attempt.claim.handbacks)), False
     try:
-        arguments = handler.check(attempt.claim.payload)
+        arguments = handler.check_json(attempt.claim.payload)
     except InvalidJob as error:
         return ended.invalid(error), False
     outcome = ended.well(storable(handler.invoke(attempt.context, arguments)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from queueapp.worker.attempts import Attempts
 from queueapp.worker.terms import Terms
 
 MEASURED_RUNS = 20
@@ -43,7 +42,3 @@ class Prefetch:
             return 0
         slowest = max(ran_s for _, ran_s, _ in runs)
         return min(self._most, int(self._threads * WINDOW_S / max(slowest, 1e-6)))
-
-    def in_use(self, attempts: Attempts) -> bool:
-        """Whether claims may be waiting, or at work with a start not written yet."""
-        return self._most > 0 and len(attempts) > 0

@@ -23,6 +23,7 @@ from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
 from queueapp.worker.inbox import Inbox, Mail
 from queueapp.worker.line import Line
+from queueapp.worker.looks import Looks
 from queueapp.worker.outcomes import handed_back, unstorable
 from queueapp.worker.prefetch import PATIENCE_S, Prefetch
 from queueapp.worker.terms import Terms
@@ -70,6 +71,7 @@ class Pump:
         self._unwritten: dict[UUID, Outcome] = {}
         self._open: dict[UUID, Claim] = {}
         self._prefetch = Prefetch(terms)
+        self._looks = Looks()
         self._due_at = self._looks_at = 0.0
         self._busy = False
         self._suspect = False
@@ -120,15 +122,20 @@ class Pump:
             waits.append(BUSY_RETRY_S if self._busy else 0.0)
         if self._suspect:
             waits.append(0.0)
-        if self._prefetch.in_use(self._attempts):
+        if self._attempts.await_the_pump():
             waits.append(START_REPORT_S)
+        if (until_whole := self._looks.patience) is not None and any(self._room()):
+            waits.append(until_whole)
         return min(waits)
 
     def _take(self, mail: Mail) -> None:
-        for outcome in mail.written:
-            claim = self._open.pop(outcome.token, None)
-            if claim is not None:
-                story.settled(claim, outcome, "succeeded")
+        story.settled(
+            [
+                (claim, outcome, "succeeded")
+                for outcome in mail.written
+                if (claim := self._open.pop(outcome.token, None)) is not None
+            ]
+        )
         for outcome in mail.outcomes:
             # The first word about an attempt counts: what follows comes from a thread given up.
             if outcome.token in self._open:
@@ -167,14 +174,15 @@ class Pump:
             self._note_drained(slots, 0)
             return
         exchange = self._ask(connection, outcomes, slots, prefetch)
-        for token, status in exchange.accepted.items():
-            story.settled(*self._close(token), status)
+        ended = [(*self._close(token), status) for token, status in exchange.accepted.items()]
         if len(exchange.accepted) < len(outcomes):
             self._explain(connection)
         else:
             self._busy = False
         story.polled(len(outcomes), slots + prefetch, len(exchange.claims))
+        # Handlers first, the log after them.
         self._start(exchange.claims)
+        story.settled(ended)
         self._note_drained(slots, len(exchange.claims))
 
     def _room(self) -> tuple[int, int]:
@@ -187,10 +195,15 @@ class Pump:
     def _ask(
         self, connection: Connection, outcomes: list[Outcome], slots: int, prefetch: int
     ) -> transitions.Exchange:
+        wanted = slots + prefetch
+        after = self._looks.next(self.holder) if wanted else None
         try:
-            return transitions.exchange(
-                connection, outcomes, self.holder, slots=slots, prefetch=prefetch
+            exchange = transitions.exchange(
+                connection, outcomes, self.holder, slots=slots, prefetch=prefetch, after=after
             )
+            if wanted:
+                self._looks.brought(exchange.claims, wanted)
+            return exchange
         except (DataError, IntegrityError):
             if not outcomes:
                 raise

@@ -9,6 +9,7 @@ again is a person in a hurry. A loop that dies or hangs ends the process non-zer
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import queue
 import signal
@@ -113,12 +114,13 @@ class Worker:
         return wait
 
     def _attempt(self, claim: Claim) -> Attempt:
+        # Nothing here may refer to the context: a cycle for each job would keep the collector busy.
         context = JobContext(
             id=claim.id,
             kind=claim.kind,
             attempt=claim.attempt,
             max_attempts=claim.max_attempts,
-            open_session=lambda: self.sessions.open(context.raise_if_cancelled),
+            open_session=self.sessions.open,
         )
         return Attempt(claim, context, time.monotonic(), start_known=claim.started)
 
@@ -197,6 +199,9 @@ class Worker:
         )  # fmt: skip
         if tight := self.recycling.too_tight():
             log.warning("%s", tight)
+        # What is there from the start stays, and need not be looked through again and again.
+        gc.collect()
+        gc.freeze()
         for slot in range(terms.concurrency):
             threading.Thread(
                 target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True

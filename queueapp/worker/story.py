@@ -6,7 +6,9 @@ Never a payload, a result or an error's text: logs are read by more people than 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeAlias
 
 from queueapp.jobs.claim import Claim
 from queueapp.jobs.transitions import Death, Expired, Outcome, Progress, Renewal
@@ -29,18 +31,34 @@ def returned(attempt: Attempt, outcome: Outcome) -> None:
     log.debug("handler of job %d came back: %s", attempt.claim.id, outcome.verb)
 
 
-def settled(claim: Claim, outcome: Outcome, status: str) -> None:
-    """The database has taken an outcome: the one line of a job's story."""
-    level = logging.INFO if status == "succeeded" or not outcome.failure else logging.WARNING
-    log.log(
-        level,
-        "job %d %s %s attempt %d/%d waited %s ran %s%s%s",
-        claim.id, claim.kind, _WORDS[outcome.verb] if status == "queued" else status,
-        claim.attempt, claim.max_attempts,
-        _span((claim.claimed_at - _due(claim)).total_seconds()), _span(outcome.ran_s),
-        f" error {outcome.failure.error_class}" if outcome.failure else "",
-        _next(outcome, status),
-    )  # fmt: skip
+Settled: TypeAlias = tuple[Claim, Outcome, str]
+
+
+def settled(ended: Sequence[Settled]) -> None:
+    """The database has taken outcomes: of each job's story the one line.
+
+    All lines of a level go in one record: each record is a system call, during which the handlers'
+    threads take over and keep the pump from its next turn.
+    """
+    for level, failed in ((logging.INFO, False), (logging.WARNING, True)):
+        if log.isEnabledFor(level):
+            lines = [_line(*one) for one in ended if _is_failure(*one) is failed]
+            if lines:
+                log.log(level, "%s", "\n".join(lines))
+
+
+def _is_failure(_claim: Claim, outcome: Outcome, status: str) -> bool:
+    return outcome.failure is not None and status != "succeeded"
+
+
+def _line(claim: Claim, outcome: Outcome, status: str) -> str:
+    word = _WORDS[outcome.verb] if status == "queued" else status
+    waited = (claim.claimed_at - _due(claim)).total_seconds()
+    error = f" error {outcome.failure.error_class}" if outcome.failure else ""
+    return (
+        f"job {claim.id} {claim.kind} {word} attempt {claim.attempt}/{claim.max_attempts}"
+        f" waited {_span(waited)} ran {_span(outcome.ran_s)}{error}{_next(outcome, status)}"
+    )
 
 
 _WORDS = {"retry": "will be retried", "release": "handed back", "defer": "deferred"}
@@ -52,6 +70,8 @@ def _due(claim: Claim) -> datetime:
 
 
 def _next(outcome: Outcome, status: str) -> str:
+    if status == "succeeded" and not outcome.reason:
+        return ""
     text = f" reason {outcome.reason}" if outcome.reason else ""
     again = status == "queued" and outcome.delay_s is not None
     return text + (f" again in {_span(outcome.delay_s)}" if again else "")
@@ -66,7 +86,7 @@ def _span(seconds: float | None) -> str:
 def refused(claim: Claim, outcome: Outcome, answer: str) -> None:
     """The database has not taken an outcome, for good: it has it already, or the lease is lost."""
     if answer == "repeat":
-        settled(claim, outcome, _STATUSES.get(outcome.verb, "queued"))
+        settled([(claim, outcome, _STATUSES.get(outcome.verb, "queued"))])
         return
     log.warning("job %d lease lost: the late result (%s) was refused", claim.id, outcome.verb)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "_policy", Policy())
 
 
-def no_session() -> Session:
+def no_session(_stop: Callable[[], None]) -> Session:
     raise AssertionError("this handler needs no session")
 
 

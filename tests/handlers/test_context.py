@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_a_delay_that_no_row_could_hold_is_refused(delay: Any) -> None:
 def test_the_session_opens_at_first_use_and_stays_the_same(engine: sa.Engine) -> None:
     opened: list[Session] = []
 
-    def open_session() -> Session:
+    def open_session(_stop: Callable[[], None]) -> Session:
         opened.append(Session(engine))
         return opened[-1]
 

@@ -53,7 +53,7 @@ def test_the_examples_do_what_the_page_says(context: JobContext) -> None:
 def test_the_examples_enqueue(session: Session) -> None:
     known = run_examples()
     assert known["place_order"](session, 7) == known["place_order"](session, 7)
-    context = make_context(open_session=lambda: session)
+    context = make_context(open_session=lambda _stop: session)
     found = find("order.pay")
     assert found is not None
     found.call(context, {"order": 7})

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import transitions
 from queueapp.jobs.claim import Claim
+from queueapp.jobs.cursor import NOWHERE
 from queueapp.jobs.transitions import Held, holding
 from queueapp.jobs.transitions.settle import exchange_statement
 from tests.factories import HOLDER, make_job, outcome
@@ -19,7 +20,7 @@ from tests.jobs.explain import Plan, Prepared
 
 TERMS: dict[str, Any] = {
     "outcomes": "[]", "me": HOLDER.name, "lease": 60.0, "job_timeout": 0.0,
-    "n": 100, "slots": 100, "only": ["demo.echo"], "skip": ["nobody"],
+    "n": 100, "slots": 100, "only": ["demo.echo"], "skip": ["nobody"], **NOWHERE,
 }  # fmt: skip
 TINY = 10
 

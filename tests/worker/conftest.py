@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 import pytest
 from flask import Flask
 from sqlalchemy import Engine
@@ -27,6 +28,20 @@ def app(app: Flask) -> Flask:
     """The application, with the handlers of these tests registered."""
     assert kinds.RESULTS
     return app
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that the driver is given from now on."""
+    statements: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def note(cursor: Any, statement: Any, *given: Any, **more: Any) -> Any:
+        statements.append(str(statement))
+        return execute(cursor, statement, *given, **more)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", note)
+    return statements
 
 
 @pytest.fixture

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from queueapp.jobs import transitions
+from queueapp.jobs.database import run_hot
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import events_of
 from queueapp.worker import Worker
@@ -37,30 +40,34 @@ def finish(worker: Worker, attempt: Attempt) -> None:
     worker._run(attempt, 0)
 
 
-class Statements:
-    """Counts what an engine sends."""
+@contextlib.contextmanager
+def lost_answers() -> Iterator[None]:
+    """The hot statement is executed and committed; its answer does not arrive."""
+    with pytest.MonkeyPatch.context() as patch:
 
-    def __init__(self, engine: Engine) -> None:
-        self.sent: list[str] = []
-        event.listen(engine, "before_cursor_execute", self._note)
+        def lose(*given: Any, **parameters: Any) -> None:
+            run_hot(*given, **parameters)
+            raise OperationalError("SELECT", {}, ConnectionResetError("cut"))
 
-    def _note(self, _c: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        self.sent.append(statement)
+        patch.setitem(transitions.exchange.__globals__, "run_hot", lose)
+        yield
 
 
 @pytest.mark.postgresql("round trips")
-def test_settling_ten_and_claiming_ten_is_one_statement(bench: Bench, enqueue: Enqueue) -> None:
+def test_settling_ten_and_claiming_ten_is_one_statement(
+    bench: Bench, enqueue: Enqueue, sent: list[str]
+) -> None:
     for _ in range(20):
         enqueue()
     worker = bench.worker(concurrency=10)
     first = claimed(worker)
     for attempt in first:
         finish(worker, attempt)
-    statements = Statements(bench.engine)
+    sent.clear()
 
     worker.pump.turn()
 
-    assert len(statements.sent) == 1
+    assert len(sent) == 1
     assert len(worker.attempts) == 10
     assert not {a.claim.id for a in first} & {a.claim.id for a in worker.attempts.leases()}
 
@@ -92,15 +99,9 @@ def test_claims_whose_answer_was_lost_are_adopted_and_run(
 ) -> None:
     job_id = enqueue()
     worker = bench.worker()
-
-    def lose_the_answer(*_args: Any) -> None:
-        raise OperationalError("SELECT", {}, ConnectionResetError("cut"))
-
-    event.listen(bench.engine, "after_cursor_execute", lose_the_answer)
     worker.inbox.wake()
-    with pytest.raises(OperationalError):
+    with lost_answers(), pytest.raises(OperationalError):
         worker.pump.turn()
-    event.remove(bench.engine, "after_cursor_execute", lose_the_answer)
     assert job(job_id).status == "running"
 
     [attempt] = claimed(worker)
@@ -118,14 +119,8 @@ def test_outcomes_whose_answer_was_lost_are_acknowledged_not_written_twice(
     worker = bench.worker()
     [attempt] = claimed(worker)
     finish(worker, attempt)
-
-    def lose_the_answer(*_args: Any) -> None:
-        raise OperationalError("SELECT", {}, ConnectionResetError("cut"))
-
-    event.listen(bench.engine, "after_cursor_execute", lose_the_answer)
-    with pytest.raises(OperationalError):
+    with lost_answers(), pytest.raises(OperationalError):
         worker.pump.turn()
-    event.remove(bench.engine, "after_cursor_execute", lose_the_answer)
 
     worker.pump.turn()
 

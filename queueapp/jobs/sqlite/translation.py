@@ -83,6 +83,7 @@ _RULES: list[tuple[Pattern[str], _Replacement]] = [
          rf'\1\2 AS "at [{INSTANT}]"'),
         # casts
         (r"([\w.]+|\([^()]*\))::(timestamptz|uuid|jsonb) AS (\w+)", _named),
+        (r"\b([\w.]+)::text AS (\w+)", r"\1 || '' AS \2"),  # as it is stored
         (r"::\w+(?:\[\])?", ""),
         # the rest
         (r"\bSELECT FROM\b", "SELECT 1 FROM"),

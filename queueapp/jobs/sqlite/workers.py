@@ -34,13 +34,15 @@ WHERE id = :id AND lease_token = :token
 """
 
 _EVENTS = {"retry": "retry_scheduled", "release": "released", "defer": "deferred"}
+_NOTHING_MORE = dict.fromkeys(("delay_s", "result", "reason"))
 _ERRORS = ("error_class", "error_message", "error_fingerprint")
 
 
 def _settled(connection: Connection, document: str, me: str) -> list[tuple[str, str, int]]:
     """Settle what its token still holds: (status, token, id) of each."""
     done = []
-    for outcome in sorted(json.loads(document), key=lambda each: each["id"]):
+    for said in sorted(json.loads(document), key=lambda each: each["id"]):
+        outcome = {**_NOTHING_MORE, **said}
         rows = fetch(connection, _HELD, id=outcome["id"], token=outcome["token"])
         if rows:
             row = rows[0]
@@ -178,7 +180,7 @@ def _claim(connection: Connection, given: Parameters, any_kind: bool) -> list[tu
             )
         )  # fmt: skip
         fields = {**row._mapping, "attempts": row.attempts + 1, "lease_token": token}
-        fields |= {"claimed_at": now, "started": started}
+        fields |= {"claimed_at": now, "started": started, "payload": json_text(row.payload)}
         claims.append(tuple(fields[name] for name in _CLAIMED))
     execute_many(connection, _CLAIM, updates)
     log(connection, events)

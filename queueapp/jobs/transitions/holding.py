@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder, as_claim
+from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder
 from queueapp.jobs.database import Database, run
 
 Renewal = Literal["renewed", "busy", "lost", "cancel", "timeout"]
@@ -113,7 +113,7 @@ FROM locked l WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token
 """
 
 _ADOPT = f"""
-SELECT {CLAIM_COLUMNS} FROM (
+SELECT {CLAIM_COLUMNS.replace("payload", "payload::text AS payload")} FROM (
   SELECT j.*, j.started_at IS NOT NULL AS started FROM jobs j
   WHERE j.status = 'running' AND j.locked_by = %(me)s AND j.lease_token <> ALL(%(known)s::uuid[])
     AND j.lease_expires_at > clock_timestamp()
@@ -171,4 +171,4 @@ def adopt(database: Database, known: Iterable[UUID], holder: Holder) -> list[Cla
     before their lease ends.
     """
     rows = run(database, _ADOPT, me=holder.name, known=list(known))
-    return [as_claim(tuple(row)) for row in rows]
+    return [Claim._make(row) for row in rows]

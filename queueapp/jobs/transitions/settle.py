@@ -8,24 +8,25 @@ the next turn, so that one locked row never stops the others and two writers nev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder, as_claim, claiming
-from queueapp.jobs.database import Database, run
+from pydantic_core import to_json
+
+from queueapp.jobs.claim import CLAIM_COLUMNS, CLAIM_ORDER, Claim, Holder, claiming
+from queueapp.jobs.cursor import NOWHERE, Cursor
+from queueapp.jobs.database import Database, run, run_hot
 from queueapp.jobs.failure import Failure
 
 SettleVerb = Literal["succeed", "retry", "fail", "release", "defer", "cancel"]
 Answer = Literal["accepted", "busy", "repeat", "lost"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one attempt ended. ``ran_s``: how long the handler ran, None when it never began."""
 
     id: int
@@ -145,13 +146,15 @@ def exchange_statement(*, only: bool, skip: bool) -> str:
     kinds = " AND j.kind = ANY(%(only)s)" if only else ""
     kinds += " AND j.kind <> ALL(%(skip)s)" if skip else ""
     events = f"{_SETTLED_EVENTS}\n  UNION ALL{_CLAIMED_EVENTS}"
-    return f"""
+    statement = f"""
 WITH RECURSIVE {_OUTCOMES},{_SETTLED},{claiming(kinds)},{_LOGGED.format(events=events)}
 SELECT NULL AS settled, {CLAIM_COLUMNS}
 FROM (SELECT * FROM claimed ORDER BY {CLAIM_ORDER}) c
 UNION ALL
 SELECT status, id, kind, {_NO_CLAIM}, token, NULL FROM settled
 """
+    # The driver keeps what it has read of a statement only while that is short.
+    return " ".join(statement.split())
 
 
 def exchange(
@@ -161,13 +164,16 @@ def exchange(
     *,
     slots: int,
     prefetch: int = 0,
+    after: Cursor | None = None,
 ) -> Exchange:
     """Settle ``outcomes`` and claim up to ``slots`` + ``prefetch`` due jobs, in one statement.
+
+    ``after``: look only behind those places, None: everywhere.
 
     An outcome whose token is missing from ``accepted`` was not written: ask ``explain``. Use an
     autocommit connection: in an open transaction ``now()`` is old and rows due since are missed.
     """
-    rows = run(
+    rows = run_hot(
         database,
         exchange_statement(only=holder.only is not None, skip=bool(holder.skip)),
         outcomes=_document(outcomes),
@@ -178,10 +184,14 @@ def exchange(
         slots=slots,
         only=list(holder.only or ()),
         skip=list(holder.skip),
+        **(after.parameters() if after else NOWHERE),
     )
-    accepted = {row.lease_token: row.settled for row in rows if row.settled is not None}
-    claims = [as_claim(tuple(row)[1:]) for row in rows if row.settled is None]
+    accepted = {row[_TOKEN]: row[0] for row in rows if row[0] is not None}
+    claims = [Claim._make(row[1:]) for row in rows if row[0] is None]
     return Exchange(accepted, claims)
+
+
+_TOKEN = 1 + CLAIM_COLUMNS.split(", ").index("lease_token")
 
 
 def settle(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> dict[UUID, str]:
@@ -223,30 +233,32 @@ SELECT token, answer FROM answer
 
 def explain(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> dict[UUID, Answer]:
     """Why ``outcomes`` were not accepted: busy, repeat or lost, by token. Records the lost ones."""
-    rows = run(database, _EXPLAIN, outcomes=_document(outcomes), me=actor)
+    asked = [
+        {"id": one.id, "token": one.token, "verb": one.verb, "claimed_at": one.claimed_at}
+        for one in outcomes
+    ]
+    rows = run(database, _EXPLAIN, outcomes=to_json(asked).decode(), me=actor)
     return {row.token: row.answer for row in rows}
 
 
 def _document(outcomes: Iterable[Outcome]) -> str:
-    return json.dumps([_fields(outcome) for outcome in outcomes], allow_nan=False)
+    return to_json([_fields(outcome) for outcome in outcomes], inf_nan_mode="constants").decode()
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:
-    fields = {
+    """What there is to say: absent and null are the same to the statement."""
+    fields: dict[str, Any] = {
         "id": outcome.id,
-        "token": str(outcome.token),
+        "token": outcome.token,
         "verb": outcome.verb,
-        "claimed_at": outcome.claimed_at.isoformat(),
-        "delay_s": outcome.delay_s,
         "ran_s": outcome.ran_s,
-        "result": outcome.result,
-        "reason": outcome.reason,
         "data": outcome.data,
     }
+    for name in ("delay_s", "result", "reason"):
+        if (value := getattr(outcome, name)) is not None:
+            fields[name] = value
     if failure := outcome.failure:
-        fields |= {
-            "error_class": failure.error_class,
-            "error_message": failure.message,
-            "fingerprint": failure.fingerprint,
-        }
+        fields["error_class"] = failure.error_class
+        fields["error_message"] = failure.message
+        fields["fingerprint"] = failure.fingerprint
     return fields

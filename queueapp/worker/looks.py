@@ -1,0 +1,53 @@
+"""How much of the queue the next claim looks at: from where the last ended, or all of it.
+
+What came in behind the cursor is found by a whole look, which costs more the more dead entries an
+old snapshot keeps. So whole looks take a twentieth of the time at most, and none is left out before
+the worker sleeps: it only sleeps until the next one may be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from queueapp.jobs.claim import Claim, Holder
+from queueapp.jobs.cursor import Cursor
+
+# A whole look is due after so many times its own duration, and not sooner than this.
+SHARE = 20
+LEAST_GAP_S = 0.02
+
+
+class Looks:
+    """The looks of one pump."""
+
+    def __init__(self) -> None:
+        self._cursor = Cursor()
+        self._filter: object = None
+        self._whole_at = 0.0
+        self._began: float | None = None
+        self._missed = False
+
+    def next(self, holder: Holder) -> Cursor | None:
+        """Where the claim that is made now begins; None: everywhere."""
+        now = time.monotonic()
+        # Kinds that were left out until now lie behind the cursor.
+        if (kinds := (holder.only, holder.skip)) != self._filter or now >= self._whole_at:
+            self._filter = kinds
+            self._began = now
+            return None
+        self._began = None
+        return self._cursor
+
+    def brought(self, claims: Sequence[Claim], wanted: int) -> None:
+        """Learn what that claim has brought."""
+        self._missed = self._began is None and len(claims) < wanted
+        if self._began is not None:
+            now = time.monotonic()
+            self._whole_at = now + max(LEAST_GAP_S, SHARE * (now - self._began))
+        self._cursor.pass_(claims)
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until a whole look is worth its cost; None when the last one missed nothing."""
+        return max(self._whole_at - time.monotonic(), 0.0) if self._missed else None

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from flask import Flask
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
 from queueapp.connections import worker_engine
@@ -28,6 +28,17 @@ def app(app: Flask) -> Flask:
     """The application, with the handlers of these tests registered."""
     assert kinds.RESULTS
     return app
+
+
+class Statements:
+    """Counts what an engine sends."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.sent: list[str] = []
+        event.listen(engine, "before_cursor_execute", self._note)
+
+    def _note(self, _c: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        self.sent.append(statement)
 
 
 @pytest.fixture

@@ -93,9 +93,13 @@ class Database(Place):
         self._postgres.make(template, self._name)
 
     def _fill(self, filled: str) -> None:
-        statements = {"waiting": self._store.waiting, "history": self._store.history}
-        # Only this product is asked for more than those two.
-        statement = statements.get(filled, stores.SCHEDULED_AHEAD)
+        statement = {
+            "waiting": self._store.waiting,
+            "history": self._store.history,
+            # Only this product is asked for these.
+            "pinned": self._store.waiting,
+            "scheduled": stores.SCHEDULED_AHEAD,
+        }[filled]
         if statement is None:
             self._caller.call("bulk", self._sizes[filled])
             return

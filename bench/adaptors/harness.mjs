@@ -38,16 +38,17 @@ function open() {
   process.on('exit', flush);
 }
 
-function count(place) {
-  if (pairs[2 * place]++ === 0) pairs[2 * place + 1] = now();
+function count(place, at) {
+  if (pairs[2 * place]++ === 0) pairs[2 * place + 1] = at;
 }
 
 export function hit(job) {
   const place = job + 1;
   if (place < lowest) lowest = place;
   if (place > highest) highest = place;
-  count(place);
-  count(0);
+  const at = now();
+  count(place, at);
+  count(0, at);
 }
 
 export function* chunks(total) {

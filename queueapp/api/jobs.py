@@ -10,6 +10,7 @@ from flask import Blueprint, Response, url_for
 from queueapp.api import describe
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
 from queueapp.api.schemas import EventsQuery, JobsQuery
+from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import JobNotFound, NotAllowed
 from queueapp.extensions import db
@@ -25,13 +26,17 @@ bp = Blueprint("api_jobs", __name__, url_prefix="/api/jobs")
 @permits(Permission.PRODUCE)
 def create() -> Response:
     """Create a job, or find the one that the same request has created before."""
-    wanted = read_job()
-    principal, session = current_principal(), db.session()
-    made = enqueue_one(
-        session, wanted, producer=principal.producer, actor=principal.actor, via="api"
-    )
-    job = describe.whole_job(queries.get_job(session, made.id))
-    session.commit()
+    wanted, principal = read_job(), current_principal()
+    with at_once() as database:
+        made = enqueue_one(
+            database,
+            wanted,
+            producer=principal.producer,
+            actor=principal.actor,
+            via="api",
+            whole=True,
+        )
+    job = describe.whole_job(made.job)
     place = {"Location": url_for(".show", job_id=made.id)}
     if made.outcome == "replay":
         return describe.json_answer(job, 200, {**place, "Idempotent-Replayed": "true"})

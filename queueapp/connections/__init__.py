@@ -23,6 +23,7 @@ from queueapp.config import Settings, needs_database_url
 from queueapp.connections.bounded import BoundedConnection
 from queueapp.connections.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
 from queueapp.connections.fuse import Fuse
+from queueapp.connections.ping import look_before_asking
 from queueapp.errors import SettingError
 
 log = logging.getLogger(__name__)
@@ -179,6 +180,8 @@ def bind_address(engine: Engine, address: Address, role: Role | None = None) -> 
         _dialect: Any, _record: Any, _args: list[Any], parameters: dict[str, Any]
     ) -> BoundedConnection:
         return connect(address, role or address.role, **parameters)
+
+    look_before_asking(engine)
 
     # A connection that has rested may be dead: it is asked before use, and not for long. Nor does
     # it take long to clear it before its rest.

@@ -29,6 +29,8 @@ class BoundedConnection(psycopg.Connection[Any]):
     """``limit_s``: the longest wait for the server, None for no limit."""
 
     limit_s: float | None = None
+    # Since when it lies in a pool, by the monotonic clock.
+    rests_since: float = 0.0
     # Whether session settings may be sent: behind a transaction pooler they would reach others.
     has_session: bool = True
 

@@ -7,7 +7,15 @@ hands the settings over as a ``Policy``.
 from __future__ import annotations
 
 from queueapp.handlers.context import Defer, Fail, JobContext, Progress, Retry, Stop, StopReason
-from queueapp.handlers.enqueue import Enqueued, enqueue, enqueue_many, enqueue_one
+from queueapp.handlers.enqueue import (
+    Enqueued,
+    check,
+    conflict_detail,
+    enqueue,
+    enqueue_checked,
+    enqueue_many,
+    enqueue_one,
+)
 from queueapp.handlers.policy import Policy, configure, current
 from queueapp.handlers.registry import Handler, find, handler, kinds, load
 from queueapp.handlers.request import NOT_SENT, EnqueueRequest
@@ -26,10 +34,13 @@ __all__ = [
     "Retry",
     "Stop",
     "StopReason",
+    "check",
     "configure",
+    "conflict_detail",
     "current",
     "differing_fields",
     "enqueue",
+    "enqueue_checked",
     "enqueue_many",
     "enqueue_one",
     "find",

@@ -7,38 +7,36 @@ every worker, whatever version of the handler that has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 from sqlalchemy.orm import Session, scoped_session
 
 from queueapp.errors import IdempotencyConflict, InvalidJob, UnknownKind
 from queueapp.handlers import policy, registry
 from queueapp.handlers.problems import Problem
-from queueapp.handlers.request import (
-    EnqueueRequest,
-    instant,
-    is_unknown,
-    request_problems,
-)
+from queueapp.handlers.request import EnqueueRequest, check_request, instant, is_unknown
 from queueapp.handlers.request_hash import differing_fields, request_hash
 from queueapp.jobs import transitions
+from queueapp.jobs.transitions import Json, NewJob
 
 AnySession: TypeAlias = Session | Connection | scoped_session[Session]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Enqueued:
     """What became of one request: ``id`` is the new job, or the one that has the key already.
 
-    ``fields``: on a conflict, what this request asks differently.
+    ``fields``: on a conflict, what this request asks differently. ``job``: its row as it is now,
+    where ``enqueue_one`` was asked for the whole.
     """
 
     id: int
     outcome: Literal["new", "replay", "conflict"]
     fields: tuple[str, ...] = ()
+    job: Row[Any] | None = field(default=None, compare=False, repr=False)
 
 
 def enqueue(
@@ -80,16 +78,18 @@ def enqueue_one(
     producer: str = "app",
     actor: str = "app",
     via: str = "python",
+    whole: bool = False,
 ) -> Enqueued:
-    """Create one job as ``enqueue`` does, from a request that knows what was sent."""
-    _refuse(request_problems(request), [request])
-    (answer,) = _write(session, [request], producer, actor, via)
+    """Create one job as ``enqueue`` does, from a request that knows what was sent.
+
+    One statement; ``whole``: which answers with the job's row as well.
+    """
+    job, who = check(request), {"producer": producer, "actor": actor, "via": via}
+    made = transitions.enqueue_one(_database(session), job, **who, whole=whole)
+    answer = _answered(job, made)
     if answer.outcome == "conflict":
         raise IdempotencyConflict(
-            f"the idempotency key belongs to job {answer.id}, asked for with a different"
-            f" {', '.join(answer.fields)}",
-            job_id=answer.id,
-            fields=list(answer.fields),
+            conflict_detail(answer), job_id=answer.id, fields=list(answer.fields)
         )
     return answer
 
@@ -102,18 +102,47 @@ def enqueue_many(
     actor: str = "app",
     via: str = "python",
 ) -> list[Enqueued]:
-    """Create many jobs in one statement; the answers come in the order of ``requests``.
+    """Create many jobs, thousands in a statement; the answers come in the order of ``requests``.
 
     All or none: raises InvalidJob with every problem of every job, pointers beginning with the
     job's place (``/3/payload/to``). A conflict of keys is no error here: it is that job's outcome.
     """
-    problems = [
-        {**one, "pointer": f"/{place}{one['pointer']}"}
-        for place, request in enumerate(requests)
-        for one in request_problems(request)
-    ]
+    jobs: list[NewJob] = []
+    problems: list[Problem] = []
+    for place, request in enumerate(requests):
+        text, found = check_request(request)
+        if found:
+            problems += [{**one, "pointer": f"/{place}{one['pointer']}"} for one in found]
+        elif not problems:
+            jobs.append(_resolved(request, text))
     _refuse(problems, requests)
-    return _write(session, requests, producer, actor, via) if requests else []
+    return enqueue_checked(session, jobs, producer=producer, actor=actor, via=via)
+
+
+def check(request: EnqueueRequest) -> NewJob:
+    """The job that ``request`` asks for. Raises InvalidJob that lists every problem."""
+    text, problems = check_request(request)
+    _refuse(problems, [request])
+    return _resolved(request, text)
+
+
+def enqueue_checked(
+    session: AnySession, jobs: Sequence[NewJob], *, producer: str, actor: str, via: str
+) -> list[Enqueued]:
+    """Create jobs that ``check`` has returned; the answers come in their order."""
+    if not jobs:
+        return []
+    who = {"producer": producer, "actor": actor, "via": via}
+    answers = transitions.enqueue(_database(session), jobs, **who)
+    return [_answered(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+
+
+def conflict_detail(answer: Enqueued) -> str:
+    """Say whose the key is, and what differs."""
+    return (
+        f"the idempotency key belongs to job {answer.id}, asked for with a different"
+        f" {', '.join(answer.fields)}"
+    )
 
 
 def _refuse(problems: list[Problem], requests: Sequence[EnqueueRequest]) -> None:
@@ -128,34 +157,25 @@ def _refuse(problems: list[Problem], requests: Sequence[EnqueueRequest]) -> None
     raise InvalidJob(f"the job is not valid: {first}{more}", errors=problems)
 
 
-def _write(
-    session: AnySession,
-    requests: Sequence[EnqueueRequest],
-    producer: str,
-    actor: str,
-    via: str,
-) -> list[Enqueued]:
-    database = session() if isinstance(session, scoped_session) else session
-    jobs = [_resolved(request) for request in requests]
-    answers = transitions.enqueue(database, jobs, producer=producer, actor=actor, via=via)
-    return [_answered(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+def _database(session: AnySession) -> Session | Connection:
+    return session() if isinstance(session, scoped_session) else session
 
 
-def _answered(job: transitions.NewJob, answer: transitions.Enqueued) -> Enqueued:
+def _answered(job: NewJob, answer: transitions.Enqueued) -> Enqueued:
     if answer.outcome != "conflict":
-        return Enqueued(answer.id, answer.outcome)
+        return Enqueued(answer.id, answer.outcome, (), answer.row)
     differing = differing_fields(job.request_hash or "", answer.request_hash)
-    return Enqueued(answer.id, answer.outcome, differing)
+    return Enqueued(answer.id, answer.outcome, differing, answer.row)
 
 
-def _resolved(request: EnqueueRequest) -> transitions.NewJob:
+def _resolved(request: EnqueueRequest, payload: str) -> NewJob:
     sent = request.sent()
     known = registry.find(request.kind)
     attempts = known.max_attempts if known else None
     due = sent.get("available_at")
-    return transitions.NewJob(
+    return NewJob(
         kind=request.kind,
-        payload=sent.get("payload", {}),
+        payload=Json(payload),
         priority=sent.get("priority", 0),
         delay_s=_seconds(sent.get("delay")),
         available_at=None if due is None else instant(due),

@@ -24,15 +24,29 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TOO_LONG = f"larger than {LONGEST_PAYLOAD // 1024} KiB as compact JSON"
 
 # One encoder for all: json.dumps would build one per call.
-_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+# Within these every JSON reader takes an integer.
+_LARGE = 2**63
 
 
 class _TooMany(Exception):
     """The walk has met more values than fit into a payload."""
 
 
-def payload_problems(payload: Any) -> list[Problem]:
-    """List what keeps ``payload`` from being stored; empty when it can be."""
+def encode_payload(payload: Any) -> tuple[str, list[Problem]]:
+    """Write ``payload`` as compact JSON, and list what keeps it from being stored.
+
+    The text is empty where there are problems.
+    """
+    text = _plain_text(payload)
+    if text is not None:
+        return text, []
+    found = _problems(payload)
+    return "" if found else _compact(payload), found
+
+
+def _problems(payload: Any) -> list[Problem]:
     if not isinstance(payload, dict):
         return [problem(("payload",), "must be an object")]
     try:
@@ -43,6 +57,49 @@ def payload_problems(payload: Any) -> list[Problem]:
     if not found and len(_compact(payload).encode()) > LONGEST_PAYLOAD:
         return [problem(("payload",), _TOO_LONG)]
     return found
+
+
+def _plain_text(payload: Any) -> str | None:
+    """The text of a payload that is all right at a glance; None for one to be looked at closely.
+
+    Most are, and the close look would cost more than all the rest of an enqueue in Python.
+    """
+    if type(payload) is not dict or not _is_plain(payload):
+        return None
+    try:
+        text = _compact(payload)
+    except ValueError:  # NaN, Infinity
+        return None
+    # No character takes more than four bytes. An escaped NUL may also be a backslash and "u0000".
+    if len(text) > LONGEST_PAYLOAD // 4 or "\\u0000" in text:
+        return None
+    return text if text.isascii() or not _UNSTORABLE.search(text) else None
+
+
+def _is_plain(payload: dict[Any, Any]) -> bool:
+    """Whether everything in it is of JSON's own types, not too deep and not too much."""
+    level: list[Any] = [payload]
+    met = 0
+    for _ in range(DEEPEST):
+        deeper = []
+        for node in level:
+            met += len(node)
+            if type(node) is dict:
+                if not all([type(key) is str for key in node]):  # noqa: C419 - twice as fast
+                    return False
+                node = node.values()
+            for item in node:
+                kind = type(item)
+                if kind is dict or kind is list:
+                    deeper.append(item)
+                elif kind not in _SCALARS or (kind is int and not -_LARGE < item < _LARGE):
+                    return False
+        if not deeper:
+            return True
+        if met > _MOST_VALUES:
+            return False
+        level = deeper
+    return False
 
 
 def text_problem(text: str) -> str | None:

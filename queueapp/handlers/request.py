@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from queueapp.errors import InvalidJob
 from queueapp.handlers import policy, registry
 from queueapp.handlers.context import LONGEST_DELAY_S
-from queueapp.handlers.json_limits import payload_problems, text_problem
+from queueapp.handlers.json_limits import encode_payload, text_problem
 from queueapp.handlers.problems import Problem, problem
 
 LONGEST_KEY = 200
@@ -60,8 +60,7 @@ class EnqueueRequest:
 
     def sent(self) -> dict[str, Any]:
         """The fields that were sent, by name."""
-        every = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in every.items() if value is not NOT_SENT}
+        return {name: value for name, value in vars(self).items() if value is not NOT_SENT}
 
 
 def instant(value: datetime | str) -> datetime:
@@ -80,39 +79,47 @@ def instant(value: datetime | str) -> datetime:
 
 def request_problems(request: EnqueueRequest) -> list[Problem]:
     """List everything that is wrong with ``request``; empty when it can be enqueued."""
+    return check_request(request)[1]
+
+
+def check_request(request: EnqueueRequest) -> tuple[str, list[Problem]]:
+    """The payload as JSON text, and everything that is wrong with ``request``.
+
+    The text is written once, for the check and for the database.
+    """
     sent = request.sent()
     found = [
         problem((name,), detail)
-        for name, check in _CHECKS.items()
-        if name in sent and (detail := check(sent[name]))
+        for name, value in sent.items()
+        if name != "payload" and (detail := _CHECKS[name](value))
     ]
     if "delay" in sent and "available_at" in sent:
         found.append(problem(("delay",), "give either delay or available_at"))
-    return found + _payload_problems(request)
+    text, of_payload = _check_payload(request.kind, sent.get("payload", {}))
+    return text, found + of_payload
 
 
 def is_unknown(kind: Any) -> bool:
     """Whether ``kind`` could be a kind, but nothing here runs it and no setting lets it in."""
     rules = policy.current()
     return (
-        _kind_fault(kind) is None
+        _known(kind) is None
+        and _kind_fault(kind) is None
         and not rules.accept_unknown_kinds
         and kind not in rules.external_kinds
-        and registry.find(kind) is None
     )
 
 
-def _payload_problems(request: EnqueueRequest) -> list[Problem]:
-    payload: Any = {} if request.payload is NOT_SENT else request.payload
-    found = payload_problems(payload)
-    known = _known(request.kind)
+def _check_payload(kind: Any, payload: Any) -> tuple[str, list[Problem]]:
+    text, found = encode_payload(payload)
+    known = _known(kind)
     if found or known is None:
-        return found
+        return text, found
     try:
-        known.check(payload)
+        known.check_json(text)
     except InvalidJob as error:
-        return list(error.context["errors"])
-    return []
+        return text, list(error.context["errors"])
+    return text, []
 
 
 def _known(kind: Any) -> registry.Handler | None:
@@ -123,6 +130,12 @@ def _kind_fault(kind: Any) -> str | None:
     if not isinstance(kind, str) or not registry.KIND.fullmatch(kind):
         return "must be a lower-case letter, then at most 99 of a-z 0-9 _ . -"
     return None
+
+
+def _unfit_kind(kind: Any) -> str | None:
+    if _known(kind) is not None:
+        return None
+    return "no handler here runs this kind" if is_unknown(kind) else _kind_fault(kind)
 
 
 def _whole(least: int, most: int) -> Callable[[Any], str | None]:
@@ -160,9 +173,7 @@ def _key_fault(value: Any) -> str | None:
 
 
 _CHECKS: dict[str, Callable[[Any], str | None]] = {
-    "kind": lambda kind: (
-        "no handler here runs this kind" if is_unknown(kind) else _kind_fault(kind)
-    ),
+    "kind": _unfit_kind,
     "priority": _whole(LEAST_PRIORITY, MOST_PRIORITY),
     "delay": _delay_fault,
     "available_at": _available_at_fault,

@@ -81,9 +81,9 @@ class Installation:
         if _installed(self._venv, REQUIREMENTS):
             return
         self._say("installing the Python peers into their own environment")
-        _run([sys.executable, "-m", "venv", "--clear", self._venv])
+        _run("venv", [sys.executable, "-m", "venv", "--clear", self._venv])
         pip = [self.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-        _run([*pip, "--quiet", "-r", REQUIREMENTS])
+        _run("pip install", [*pip, "--quiet", "-r", REQUIREMENTS])
         _mark(self._venv, REQUIREMENTS)
 
     def _install_node(self) -> None:
@@ -97,22 +97,22 @@ class Installation:
         self._npm.mkdir(parents=True)
         shutil.copyfile(PACKAGE, self._npm / "package.json")
         quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-        _run([npm, "install", *quiet], cwd=self._npm)
+        _run("npm install", [npm, "install", *quiet], cwd=self._npm)
         _mark(self._npm, PACKAGE)
 
 
-def _run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
+def _run(what: str, command: Sequence[str | Path], cwd: Path | None = None) -> None:
     try:
         ran = subprocess.run(
             command, cwd=cwd, check=False, text=True, capture_output=True,
             stdin=subprocess.DEVNULL, timeout=_PATIENCE_S,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"{Path(command[0]).name}: {error}") from None
+        raise Missing(f"{what}: {error}") from None
     if ran.returncode:
         lines = [line for line in (ran.stderr or ran.stdout).splitlines() if line.strip()]
         said = lines[-1] if lines else f"exit status {ran.returncode}"
-        raise Missing(f"{' '.join(map(str, command[-3:]))}: {said}")
+        raise Missing(f"{what}: {said}")
 
 
 def _fingerprint(wanted: Path) -> str:

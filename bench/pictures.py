@@ -25,7 +25,7 @@ def draw(results: Results) -> dict[str, str]:
         ),
         "bench-cpu.svg": charts.points(
             "CPU: seconds for 1,000 jobs",
-            "Worker and server together, less is better. Powers of ten; line: least to most.",
+            "Worker + server, less is better. Point: their sum, powers of ten; line: least to most.",
             _least_first(costs),
         ),
         "bench-latency.svg": charts.points(

@@ -66,6 +66,8 @@ async function timed(n, work) {
 
 async function paced(n, rate, handle, lone) {
   const at = [];
+  await lone(handle, n); // wakes both sides
+  await sleep(1000);
   for (let job = 0; job < n; job++) {
     await sleep((Math.random() * 2000) / rate);
     await lone(handle, job);

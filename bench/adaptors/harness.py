@@ -1,7 +1,7 @@
 """What the Python adaptors share: their settings, and their commands.
 
 ``setup``; ``lone N`` and ``bulk N`` enqueue and print how long that took; ``paced N RATE`` prints
-when each of N was committed; ``worker`` works until SIGTERM.
+when each of N was committed, after one more that wakes both sides; ``worker`` works until SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ VARIANT = os.environ.get("BENCH_VARIANT", "default")
 CONCURRENCY = int(os.environ.get("BENCH_CONCURRENCY", "10"))
 PAD = "x" * 80
 CHUNK = 1000
+# Between the job that wakes both sides and the first that counts.
+AWAKE_S = 1.0
 
 
 def chunks(count: int) -> Iterator[range]:
@@ -69,6 +71,8 @@ def run(
         say(n=count, secs=time.perf_counter() - began)
     elif command == "paced":
         committed = []
+        lone(count)
+        time.sleep(AWAKE_S)
         for job, gap in enumerate(gaps(count, numbers[1])):
             time.sleep(gap)
             lone(job)
@@ -119,6 +123,8 @@ async def _produce(handle: Any, lone: Any, bulk: Any, command: str, numbers: lis
         say(n=count, secs=time.perf_counter() - began)
     elif command == "paced":
         committed = []
+        await lone(handle, count)
+        await asyncio.sleep(AWAKE_S)
         for job, gap in enumerate(gaps(count, numbers[1])):
             await asyncio.sleep(gap)
             await lone(handle, job)

@@ -239,7 +239,7 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
     engine = worker_engine(app, settings, connections=WORKER_LINES)
     worker = Worker(app, terms, engine, keep_of(settings), lifeline)
     if terms.listen:
-        worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.inbox.wake))
+        worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.pump.hear))
         clean_sessions(db.engine)
     elif terms.concurrency:
         where = "on SQLite" if settings.is_sqlite else "behind a pooler"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from queueapp.jobs import holds
@@ -20,6 +21,9 @@ from queueapp.worker.terms import Terms
 from queueapp.worker.upkeep import Upkeep
 
 JITTER = 0.15
+# A claim that came back short of jobs wants to know when the next one is due: not more often than
+# this, so it may start so much too late.
+HURRIED_EVERY_S = 0.1
 # Control events younger than this are read at each tick, all of them once a minute: one that was
 # written in a transaction open for longer is then found as well.
 CONTROL_WINDOW = timedelta(hours=1)
@@ -48,9 +52,40 @@ class Housekeeping:
         self._controls_at = 0.0
         self._seen: datetime | None = None
         self._holds = holds.Holds()
+        self._hurried = False
+        self._hurried_at = self._next_at = 0.0
+        # Has the next tick come at once; whoever runs the ticks sets it.
+        self.wake: Callable[[], None] = lambda: None
+        pump.look_soon = self.hurry
 
     def tick(self) -> float:
         """Look up and act; seconds until the next tick."""
+        if self._hurried and time.monotonic() < self._next_at:
+            return self._hurried_tick()
+        self._hurried = False
+        self._look_up()
+        self._move_held()
+        self._upkeep.tick()
+        wait = self._terms.poll * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        self._next_at = time.monotonic() + wait
+        return wait
+
+    def hurry(self) -> None:
+        """From another thread: see soon when the next job is due."""
+        self._hurried = True
+        self.wake()
+
+    def _hurried_tick(self) -> float:
+        """Look up, if the last hurried look is long enough ago, and leave the rest for later."""
+        now = time.monotonic()
+        if now < self._hurried_at:
+            return min(self._hurried_at, self._next_at) - now
+        self._hurried = False
+        self._hurried_at = now + HURRIED_EVERY_S
+        self._look_up()
+        return max(self._next_at - time.monotonic(), 0.0)
+
+    def _look_up(self) -> None:
         low = self._sweeper.low()
         outlook = self._look(low)
         self._sweeper.saw(outlook.oldest_alive)
@@ -58,9 +93,6 @@ class Housekeeping:
         self._pump.expect_due(outlook.due_in_s)
         if outlook.overdue:
             self._sweeper.sweep(low)
-        self._move_held()
-        self._upkeep.tick()
-        return self._terms.poll * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
 
     def _look(self, low: datetime | None) -> Outlook:
         whole = self._seen is None or time.monotonic() >= self._controls_at

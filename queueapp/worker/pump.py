@@ -17,7 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from queueapp.jobs import transitions
 from queueapp.jobs.claim import Claim
-from queueapp.jobs.status import Reason
+from queueapp.jobs.status import Reason, Status
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
@@ -75,6 +75,9 @@ class Pump:
         self._due_at = self._looks_at = 0.0
         self._busy = False
         self._suspect = False
+        # Jobs were made that may be due later; ``look_soon`` has housekeeping see when the next is.
+        self._heard = self._awaited = False
+        self.look_soon: Callable[[], None] = lambda: None
 
     @property
     def settled(self) -> bool:
@@ -86,6 +89,11 @@ class Pump:
         """The claims of whose end the database does not know."""
         return set(self._open.copy())  # other threads ask
 
+    def hear(self) -> None:
+        """A commit has made jobs: look, and if too few are due, ask when the next one is."""
+        self._heard = True
+        self._inbox.wake()
+
     def may_look(self) -> None:
         """Housekeeping has seen what is paused and held: from now on jobs may be claimed."""
         if self.blind:
@@ -94,6 +102,7 @@ class Pump:
 
     def expect_due(self, seconds: float | None) -> None:
         """Housekeeping says when the next job is due; the pump looks then."""
+        self._awaited = seconds is not None and seconds > 0
         self._due_at = time.monotonic() + (FALLBACK_S if seconds is None else max(seconds, 0.0))
         # Also for a job due later: the pump may be in a wait that ends after that.
         if (seconds is not None and seconds <= 0) or self._due_at < self._looks_at - SOON_S:
@@ -104,6 +113,9 @@ class Pump:
         patience = self._patience()
         self._looks_at = time.monotonic() + patience
         self._take(self._inbox.get(patience))
+        if self._awaited and time.monotonic() >= self._due_at:
+            # The job that was waited for is due; another one may be soon.
+            self._awaited, self._heard = False, True
         self._unstart()
         with self._line.use() as connection:
             if self._suspect:
@@ -183,6 +195,11 @@ class Pump:
         # Handlers first, the log after them.
         self._start(exchange.claims)
         story.settled(ended)
+        # A retry is due later as well.
+        self._heard = self._heard or Status.QUEUED in exchange.accepted.values()
+        if self._heard and len(exchange.claims) < slots + prefetch:
+            self._heard = False
+            self.look_soon()
         self._note_drained(slots, len(exchange.claims))
 
     def _room(self) -> tuple[int, int]:

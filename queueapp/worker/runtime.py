@@ -83,6 +83,7 @@ class Worker:
         self._replace: str | None = None
         self._listener: Loop | None = None
         self._loops = self._make_loops()
+        self.housekeeping.wake = self._loops[0].wake
 
     def _make_loops(self) -> list[Loop]:
         ticks = {"housekeeping": self.housekeeping.tick}

@@ -12,6 +12,8 @@ from queueapp.jobs.database import CHANNEL
 from queueapp.worker.line import Line
 
 WAIT_S = 1.0
+# After a notification, so that those of many producers cost one look: they are kept meanwhile.
+REST_S = 0.002
 
 
 class Wakeup:
@@ -42,13 +44,13 @@ class Wakeup:
             self.close()
             return WAIT_S
         try:
-            self._listen()
+            return REST_S if self._listen() else 0.0
         except psycopg.Error:
             self.close()
             raise
-        return 0.0
 
-    def _listen(self) -> None:
+    def _listen(self) -> bool:
+        """Wait for a notification; whether one came."""
         if self._connection is None:
             self._connection = self._connect()
             self._connection.execute(f"LISTEN {CHANNEL}")
@@ -59,6 +61,7 @@ class Wakeup:
             heard = True
         if heard:
             self._wake()
+        return heard
 
     def close(self) -> None:
         """Stop listening."""

@@ -24,8 +24,8 @@ def draw(results: Results) -> dict[str, str]:
             best_first,
         ),
         "bench-cpu.svg": charts.points(
-            "CPU: seconds for 1,000 jobs",
-            "Worker + server, less is better. Point: their sum, powers of ten; line: least to most.",
+            "CPU: seconds for 1,000 jobs, worker + server",
+            "Less is better. Point: their sum, on powers of ten; line: least to most.",
             _least_first(costs),
         ),
         "bench-latency.svg": charts.points(

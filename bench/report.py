@@ -45,7 +45,8 @@ def summary(conditions: Line, lines: Sequence[Line]) -> str:
     results = Results(lines)
     parts = [tables.rates(results)] if results.has("w1", "w2", "w3", "w3b") else []
     parts += [tables.latencies(results)] if results.has("w4") else []
-    return "\n\n".join([*parts, standing(results), _failures(results).strip()]).strip()
+    parts += [standing(results), _failures(results).strip()]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _conditions(conditions: Line, results: Results) -> str:
@@ -136,12 +137,15 @@ def _flatness(results: Results) -> str:
 
 
 def _ours(results: Results) -> str:
+    compared = standing(results)
+    if not compared:
+        return ""
     return f"""\
 ## This product
 
 Ratios are taken within each round. What is not listed was not part of this run.
 
-{standing(results)}
+{compared}
 
 """
 

@@ -14,9 +14,10 @@ _ON_POSTGRESQL = [peer.name for peer in _OTHERS if not peer.store.redis]
 
 
 def standing(results: Results) -> str:
-    """A table of comparisons, without those of which one side is not there."""
+    """A table of comparisons, without those of which one side is not there; '' if none is."""
     rows = [*_against_others(results), *_against_itself(results), *_alone(results)]
-    return table(["what", "figure"], [row for row in rows if row[1] != NOTHING])
+    shown_rows = [row for row in rows if row[1] != NOTHING]
+    return table(["what", "figure"], shown_rows) if shown_rows else ""
 
 
 def ratio(results: Results, mine: tuple[str, str], other: tuple[str, str]) -> Spread | None:

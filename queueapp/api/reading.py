@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from flask import request
@@ -12,7 +14,14 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from queueapp.api.schemas import JobBody, ReasonBody
 from queueapp.api.strict_json import parse
-from queueapp.errors import BadRequest, InvalidJob, InvalidRequest, JobNotFound, NotJson
+from queueapp.errors import (
+    BadRequest,
+    InvalidJob,
+    InvalidRequest,
+    JobNotFound,
+    NotJson,
+    QueueError,
+)
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.problems import Problem, problem
 from queueapp.handlers.request import request_problems
@@ -58,19 +67,23 @@ def _bad_query(errors: list[Problem]) -> BadRequest:
 
 def read_job() -> EnqueueRequest:
     """The job that the body and the header ``Idempotency-Key`` ask for."""
-    body = _with_key(_body())
+    return job_request(_with_key(read_body()))
+
+
+def job_request(body: Any) -> EnqueueRequest:
+    """The job that ``body`` asks for. Raises InvalidJob that lists every problem."""
     try:
-        sent = JobBody.model_validate(body).model_dump(exclude_unset=True)
+        checked = JobBody.model_validate(body)
     except ValidationError as error:
         problems = _all_problems(error, body)
         said = f"the job is not valid: {_first(problems)}"
         raise InvalidJob(said, errors=problems) from None
-    return _enqueue_request(sent)
+    return _enqueue_request({name: getattr(checked, name) for name in checked.model_fields_set})
 
 
 def read_reason() -> str | None:
     """The reason in the optional body of a move."""
-    body = _body() if _bytes() else {}
+    body = read_body() if _bytes() else {}
     try:
         reason: str | None = ReasonBody.model_validate(body).reason
     except ValidationError as error:
@@ -79,29 +92,41 @@ def read_reason() -> str | None:
     return reason
 
 
-def _body() -> Any:
+def read_body() -> Any:
+    """The value in the body, which must say that it is JSON."""
     if request.mimetype != "application/json":
         raise NotJson("send the header Content-Type: application/json")
-    if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise NotJson("send the body as it is, without a Content-Encoding")
+    refuse_encoded()
     raw = _bytes()
     if not raw:
-        raise BadRequest("the body is empty; a JSON object is expected")
+        raise BadRequest("the body is empty; JSON is expected")
     return parse(raw)
 
 
+def refuse_encoded() -> None:
+    """Raise NotJson for a body that would have to be unpacked: it may be of any size then."""
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise NotJson("send the body as it is, without a Content-Encoding")
+
+
 def _bytes() -> bytes:
-    try:
+    with whole_chunks():
         raw = request.get_data(cache=True)
-    except HTTPException:
-        raise
-    # A server raises an error of its own over a body whose chunks are malformed.
-    except Exception as error:
-        raise BadRequest("the body cannot be read: its chunks are malformed") from error
     # A body sent in chunks, without a length, ends at the limit without a word.
     if request.content_length is None and len(raw) >= (request.max_content_length or len(raw) + 1):
         raise RequestEntityTooLarge
     return raw
+
+
+@contextmanager
+def whole_chunks() -> Iterator[None]:
+    """Refuse a body that breaks off: servers raise errors of their own over malformed chunks."""
+    try:
+        yield
+    except (HTTPException, QueueError):
+        raise
+    except Exception as error:
+        raise BadRequest("the body cannot be read: its chunks are malformed") from error
 
 
 def _with_key(body: Any) -> Any:

@@ -98,6 +98,18 @@ class ReasonBody(_Body):
     reason: Annotated[str, Field(max_length=LONGEST_REASON), AfterValidator(_storable)] = _NOT_SENT
 
 
+def _truth(text: Any) -> Any:
+    if text not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text == "true"
+
+
+class BulkQuery(_Query):
+    """How many jobs are created."""
+
+    atomic: Annotated[bool, BeforeValidator(_truth)] = True
+
+
 class JobsQuery(_Query):
     """Which jobs to list, and which page of them."""
 

@@ -18,6 +18,7 @@ from tests.auth.conftest import bearer
 # What the documentation promises; the code is compared with it.
 API = {
     ("POST", "/api/jobs"): "operator admin producer",
+    ("POST", "/api/jobs/bulk"): "operator admin producer",
     ("GET", "/api/jobs"): "viewer operator admin producer",
     ("GET", "/api/jobs/<job_id>"): "viewer operator admin producer",
     ("GET", "/api/jobs/<job_id>/events"): "viewer operator admin producer",

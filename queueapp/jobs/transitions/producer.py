@@ -24,10 +24,10 @@ from queueapp.jobs.transitions import enqueue_statements as sql
 # A rival's row with our key is committed but younger than our snapshot: the next statement sees it.
 _ROUNDS = 5
 
-# One statement takes no more: a document of JSON ends at 256 MB for PostgreSQL, and long before
-# that it costs both sides memory.
+# One statement takes no more: a document of JSON ends at 256 MB for PostgreSQL, and the statement
+# of a web request after two seconds.
 MOST_JOBS = 5_000
-MOST_TEXT = 8 * 1024 * 1024
+MOST_TEXT = 4 * 1024 * 1024
 
 _text = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=datetime.isoformat

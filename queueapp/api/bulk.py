@@ -1,0 +1,149 @@
+"""Create up to five thousand jobs with one request: all or none, or each by itself."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flask import Blueprint, Response, request, url_for
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from queueapp.api import describe
+from queueapp.api.bulk_items import (
+    Bad,
+    Good,
+    items_of_array,
+    items_of_lines,
+    lines_of,
+)
+from queueapp.api.reading import read_body, read_query, refuse_encoded, whole_chunks
+from queueapp.api.schemas import BulkQuery
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.errors import BadRequest, IdempotencyConflict, InvalidJob, NotJson
+from queueapp.extensions import db
+from queueapp.handlers import Enqueued, conflict_detail, enqueue_checked
+from queueapp.handlers.problems import problem
+
+LARGEST_BULK = 16 * 1024 * 1024
+MOST_ITEMS = 5_000
+# Of so many the first say what is wrong.
+MOST_TOLD = 200
+
+bp = Blueprint("api_bulk", __name__, url_prefix="/api/jobs")
+
+
+@bp.post("/bulk")
+@permits(Permission.PRODUCE)
+def create_many() -> Response:
+    """Create up to 5,000 jobs: all or none, or with `?atomic=false` each that is good."""
+    query = read_query(BulkQuery)
+    items = _read_items()
+    good = [item.job for item in items if isinstance(item, Good)]
+    if query.atomic:
+        _refuse_bad(items)
+    principal, session = current_principal(), db.session()
+    made = enqueue_checked(
+        session, good, producer=principal.producer, actor=principal.actor, via="api"
+    )
+    if query.atomic:
+        _refuse_conflicts(made)
+    session.commit()
+    answers = iter(made)
+    told = [_bad(item) if isinstance(item, Bad) else _made(next(answers)) for item in items]
+    counts = Counter(one["outcome"] for one in told)
+    names = ("new", "replay", "conflict", "invalid")
+    return describe.json_answer({"counts": {name: counts[name] for name in names}, "items": told})
+
+
+def _read_items() -> list[Good | Bad]:
+    request.max_content_length = LARGEST_BULK
+    if "Idempotency-Key" in request.headers:
+        raise BadRequest(
+            "the header Idempotency-Key is for one job: give each its field idempotency_key"
+        )
+    if request.mimetype == "application/x-ndjson":
+        refuse_encoded()
+        with whole_chunks():
+            return list(items_of_lines(lines_of(io.BufferedReader(_Body(), 64 * 1024)), MOST_ITEMS))
+    if request.mimetype != "application/json":
+        raise NotJson("send the header Content-Type: application/json, or application/x-ndjson")
+    return list(items_of_array(read_body(), MOST_ITEMS))
+
+
+class _Body(io.RawIOBase):
+    """The body up to the limit, at which one without a length would end without a word."""
+
+    def __init__(self) -> None:
+        self._met = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = request.stream.read(len(buffer))
+        self._met += len(data)
+        if self._met >= LARGEST_BULK and request.content_length is None:
+            raise RequestEntityTooLarge
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _refuse_bad(items: Sequence[Good | Bad]) -> None:
+    bad = sum(isinstance(item, Bad) for item in items)
+    if not bad:
+        return
+    errors = [{**one, "pointer": f"/{place}{one['pointer']}"} for place, one in _problems(items)]
+    first = f"{errors[0]['pointer']} {errors[0]['detail']}"
+    said = f"{bad} of {len(items)} jobs are not valid, so none was created; the first: {first}"
+    raise InvalidJob(said, errors=errors[:MOST_TOLD], invalid=bad)
+
+
+def _problems(items: Sequence[Good | Bad]) -> Iterator[tuple[int, dict[str, str]]]:
+    for place, item in enumerate(items):
+        if isinstance(item, Bad):
+            for one in item.errors:
+                yield place, one
+
+
+def _refuse_conflicts(made: Sequence[Enqueued]) -> None:
+    conflicts = [(place, one) for place, one in enumerate(made) if one.outcome == "conflict"]
+    if not conflicts:
+        return
+    place, first = conflicts[0]
+    errors = [
+        {
+            **problem((place, "idempotency_key"), conflict_detail(one)),
+            "job_id": one.id,
+            "fields": list(one.fields),
+        }
+        for place, one in conflicts[:MOST_TOLD]
+    ]
+    raise IdempotencyConflict(
+        f"{len(conflicts)} of {len(made)} keys belong to other requests, so no job was created;"
+        f" the first: /{place}/idempotency_key {conflict_detail(first)}",
+        job_id=first.id,
+        fields=list(first.fields),
+        errors=errors,
+    )
+
+
+def _made(one: Enqueued) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "outcome": one.outcome,
+        "id": one.id,
+        "url": url_for("api_jobs.show", job_id=one.id),
+    }
+    if one.outcome == "conflict":
+        told["problem"] = {
+            "code": IdempotencyConflict.code,
+            "detail": conflict_detail(one),
+            "fields": list(one.fields),
+        }
+    return told
+
+
+def _bad(item: Bad) -> dict[str, Any]:
+    found = {"code": item.code, "detail": item.detail, "errors": item.errors}
+    return {"outcome": "invalid", "problem": found}

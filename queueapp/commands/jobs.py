@@ -11,7 +11,9 @@ from flask.cli import AppGroup
 
 from queueapp import handlers
 from queueapp.api.describe import event, json_text, listed_job, whole_job
+from queueapp.at_once import at_once
 from queueapp.commands import layout
+from queueapp.commands.enqueue_file import enqueue_file
 from queueapp.commands.parameters import Duration, Instant, JobId, Payload, Text, actor
 from queueapp.errors import QueueError, UnknownKind
 from queueapp.extensions import db
@@ -34,7 +36,7 @@ def init_app(app: Flask) -> None:
 
 
 @group.command()
-@click.argument("kind", type=Text())
+@click.argument("kind", type=Text(), required=False)
 @click.argument("payload", type=Payload(), required=False)
 @click.option("--priority", type=_PRIORITY, help="Higher runs first; 0 unless given.")
 @click.option("--delay", type=Duration(), help="Run no earlier than this from now: 90, 5m, 1h.")
@@ -44,27 +46,63 @@ def init_app(app: Flask) -> None:
 @click.option(
     "--key", type=Text(), help="Idempotency key: the same request with it creates no second job."
 )
-def enqueue(kind: str, payload: Any, timeout: float | None, **options: Any) -> None:
+@click.option("--from", "path", metavar="FILE", help="Enqueue the lines of FILE, - for stdin.")
+@click.option("--skip", type=click.IntRange(min=0), help="With --from: begin after so many lines.")
+@click.option("--partial", is_flag=True, help="With --from: tell bad lines and go on.")
+def enqueue(
+    kind: str | None,
+    payload: Any,
+    timeout: float | None,
+    path: str | None,
+    skip: int | None,
+    partial: bool,
+    **options: Any,
+) -> None:
     """Create a job of KIND and print its id.
 
     PAYLOAD is a JSON object, @file, or - for standard input.
+
+    With --from, each line of FILE is a job with the fields of the API: {"kind": …, "payload": …,
+    "priority": …, "idempotency_key": …}. A file is checked as a whole first, and nothing is
+    written if a line is bad; standard input can be read only once, so what came before the bad
+    line's portion stays. It is written in portions of 5,000 lines, each committed by itself. If
+    the command stops in between, it says with which --skip to go on; with a key in each line it may
+    simply be run again.
 
     \b
     Examples:
       flask jobs enqueue demo.echo '{"message": "hello"}'
       flask jobs enqueue demo.sleep '{"seconds": 30}' --priority 10 --key nightly
       flask jobs enqueue demo.echo @payload.json --at 2030-01-31T08:00:00Z
+      flask jobs enqueue --from jobs.ndjson
+      zcat jobs.ndjson.gz | flask jobs enqueue --from - --partial
+
+    \b
+    Exit statuses: 0; 1 refused, with --partial some lines; 130 stopped with Ctrl-C, which lets
+    the portion end that is being written.
     """
     sent = {name: value for name, value in options.items() if value is not None}
+    if path is not None:
+        options = {f"--{name.replace('_', '-')}": value for name, value in sent.items()}
+        options["--at"] = options.pop("--available-at", None)
+        _refuse_mixing({"KIND": kind, "PAYLOAD": payload, "--timeout": timeout, **options})
+        enqueue_file(path, skip=skip or 0, partial=partial)
+        return
+    if skip is not None or partial:
+        raise click.UsageError("--skip and --partial belong to --from")
+    if kind is None:
+        raise click.UsageError("Missing argument 'KIND', or --from FILE.")
     if timeout is not None:
         sent["timeout"] = _whole_seconds(timeout)
-    session, me = db.session(), actor()
+    me = actor()
     try:
-        made = handlers.enqueue(session, kind, payload, **sent, producer=me, actor=me, via="cli")
+        with at_once() as database:
+            made = handlers.enqueue(
+                database, kind, payload, **sent, producer=me, actor=me, via="cli"
+            )
     except UnknownKind as error:
         known = ", ".join(one.kind for one in handlers.kinds())
         raise click.ClickException(f"{error.message}; kinds here: {known}") from None
-    session.commit()
     known_already = "" if made.outcome == "new" else " was there already: same key, same request"
     click.echo(f"job {made.id}{known_already or ' enqueued'}")
 
@@ -213,6 +251,13 @@ def _statuses(given: Sequence[str]) -> tuple[Status, ...]:
             known = ", ".join(Status)
             raise click.BadParameter(f"{name!r} is no status: {known}", param_hint="--status")
     return tuple(Status(name) for name in names)
+
+
+def _refuse_mixing(given: dict[str, Any]) -> None:
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        shown = ", ".join(names)
+        raise click.UsageError(f"--from takes each job's fields from its line: leave out {shown}")
 
 
 def _whole_seconds(seconds: float) -> int:

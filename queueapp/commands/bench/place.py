@@ -60,7 +60,7 @@ _DROPS: dict[str, LiteralString] = {
 @dataclass(frozen=True)
 class Place:
     """Where a run happens. ``what`` is schema or database, ``inside`` the database it was asked
-    for, ``address`` how this program and its workers reach it.
+    for, ``address`` how this program and its workers reach it, ``outside`` the user's own.
     """
 
     what: str
@@ -68,6 +68,7 @@ class Place:
     role: str
     inside: str
     address: Address
+    outside: Address
     guard: BoundedConnection
 
     @property
@@ -102,16 +103,12 @@ def throw_away(
         place = _plan(guard, address, home, "database" if database else "schema")
         announce(place)
         guard.execute(_LOCK, (place.name,))
+        _make(place)
         try:
-            # Names of tables and indexes are those of the product: template0 has none of them.
-            made: LiteralString = (
-                "CREATE DATABASE {} TEMPLATE template0" if database else "CREATE SCHEMA {}"
-            )
-            guard.execute(sql.SQL(made).format(sql.Identifier(place.name)))
             _must_be_kept_apart(place)
             yield place
         finally:
-            _remove_for_certain(address, place)
+            _remove_for_certain(place)
     finally:
         guard.close()
 
@@ -165,7 +162,7 @@ def _plan(guard: BoundedConnection, address: Address, home: Path, what: str) -> 
     if what == "database":
         url = url.set(database=name)
     there = replace(address.settings, database_url=url.render_as_string(hide_password=False))
-    return Place(what, name, role, inside, Address(there, home), guard)
+    return Place(what, name, role, inside, Address(there, home), address, guard)
 
 
 def _way_out(what: str, role: str, inside: str) -> str:
@@ -181,6 +178,18 @@ def _way_out(what: str, role: str, inside: str) -> str:
     )
 
 
+def _make(place: Place) -> None:
+    made: LiteralString = (
+        "CREATE SCHEMA {}" if place.what == "schema" else "CREATE DATABASE {} TEMPLATE template0"
+    )
+    try:
+        place.guard.execute(sql.SQL(made).format(sql.Identifier(place.name)))
+    except psycopg.Error as error:
+        if error.sqlstate is None:  # no answer: it may be there
+            _remove_for_certain(place)
+        raise
+
+
 def _must_be_kept_apart(place: Place) -> None:
     """A pooler nobody told us of, or a role's setting, must not lead into other tables."""
     with _connect(place.address) as connection:
@@ -194,7 +203,7 @@ def _must_be_kept_apart(place: Place) -> None:
         )
 
 
-def _remove_for_certain(address: Address, place: Place) -> None:
+def _remove_for_certain(place: Place) -> None:
     """Drop it, from a connection of its own; killed processes may hold locks for a moment."""
     drop: LiteralString = _DROPS[place.what]
     statement = sql.SQL(drop).format(sql.Identifier(place.name))
@@ -202,7 +211,7 @@ def _remove_for_certain(address: Address, place: Place) -> None:
         statement += sql.SQL(" WITH (FORCE)")
     for left in reversed(range(_TRIES)):
         try:
-            with _connect(address) as connection:
+            with _connect(place.outside) as connection:
                 connection.execute(statement)
             return
         except psycopg.Error as error:

@@ -34,6 +34,7 @@ class Report:
     latency: Latency = field(default_factory=lambda: Latency(()))
     drain: Drain = field(default_factory=lambda: Drain(0, 0, 0.0, 0))
     ran: Noted = field(default_factory=lambda: Noted([], []))
+    logging: float | None = None
     finished: int = 0
     # With those of the idle workers, which the server has counted as well.
     all_finished: int = 0
@@ -70,7 +71,7 @@ class Report:
             return None
         whole = drain.seconds * drain.workers / drain.turns
         spent = None if cpu is None else cpu * drain.finished / drain.turns
-        return Turn(whole, self.round_trip, self.commit, spent)
+        return Turn(whole, self.round_trip, self.commit, spent, self.logging)
 
     @property
     def bound(self) -> str:

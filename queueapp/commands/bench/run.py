@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from queueapp.commands.bench.place import Place
 from queueapp.commands.bench.producers import Advance, Rate
 from queueapp.commands.bench.progress import bar, line
 from queueapp.commands.bench.report import Report
-from queueapp.commands.bench.tables import Tables
+from queueapp.commands.bench.tables import Tables, Waits
 from queueapp.commands.bench.workers import KINDS, Crew, Workers
 from queueapp.connections import bind_address, connect, worker_needs
 from queueapp.connections.bounds import Role
@@ -26,7 +27,8 @@ from queueapp.jobs.status import Status
 PRODUCERS = 8
 # Ours beside the workers' and the producers': the guard, the one that looks on, the notifier's.
 _OWN = 3
-_LOOK_EVERY_S = 0.25
+_COUNT_EVERY_S = 0.25
+_LOOK_EVERY_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Run:
             sent = latency.send(
                 self._engine, jobs=jobs, seconds=seconds, clock=self._clock, advance=advance
             )
-        self._wait_for_all(crew, lambda _: None)
+        self._wait_for_all(crew, lambda _: None, lambda: None)
         noted = crew.stop()
         self.report.latency = latency.between(sent, noted)
         self._runs += noted.runs
@@ -133,9 +135,11 @@ class Run:
             )  # fmt: skip
 
     def _drain(self, after: int) -> None:
+        waits = Waits(self._tables.connection)
         crew = self._start("drain")
         with bar("drain", self.report.jobs) as advance:
-            self._wait_for_all(crew, advance)
+            self._wait_for_all(crew, advance, waits.look)
+        self.report.logging = waits.logging
         self.report.ran = crew.stop()
         self._runs += self.report.ran.runs
         self.report.drain = self._tables.drain(after)
@@ -144,8 +148,8 @@ class Run:
     def _start(self, name: str) -> Crew:
         return self._workers.start(name, self._plan.processes, self._plan.concurrency)
 
-    def _wait_for_all(self, crew: Crew, advance: Advance) -> None:
-        """Until all jobs are done, or the time is over."""
+    def _wait_for_all(self, crew: Crew, advance: Advance, look: Callable[[], None]) -> None:
+        """Until all jobs are done, or the time is over; ``look`` again and again meanwhile."""
         shown, first = 0, self._tables.counts()[Status.SUCCEEDED]
         while self._clock.left > 0:
             crew.must_run()
@@ -157,7 +161,10 @@ class Run:
             if counts.total() == counts[Status.SUCCEEDED]:
                 return
             # Counting is work for the server too.
-            self._clock.wait(max(_LOOK_EVERY_S, 20 * (time.monotonic() - began)))
+            again_at = time.monotonic() + max(_COUNT_EVERY_S, 20 * (time.monotonic() - began))
+            while time.monotonic() < again_at:
+                look()
+                self._clock.wait(_LOOK_EVERY_S)
 
     def _count(self) -> None:
         self._engine.dispose()

@@ -36,6 +36,15 @@ FROM first LEFT JOIN event ON true
 GROUP BY first.workers, first.at
 """
 
+# Our workers' sessions are those that began with them: yours have the same name.
+_AT_WORK = """
+SELECT count(*), count(*) FILTER (WHERE lower(wait_event)
+  IN ('walsync', 'walwrite', 'walinitsync', 'walinitwrite', 'syncrep'))
+FROM pg_stat_activity
+WHERE application_name = 'queueapp-work' AND state = 'active' AND backend_start > %s
+"""
+_CLOCK = "SELECT clock_timestamp()"
+
 _WAL = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 _STATISTICS = """
 SELECT coalesce(sum(n_tup_ins) FILTER (WHERE relname = 'jobs'), 0)::bigint,
@@ -44,6 +53,7 @@ SELECT coalesce(sum(n_tup_ins) FILTER (WHERE relname = 'jobs'), 0)::bigint,
 FROM pg_stat_user_tables
 WHERE schemaname = current_schema() AND (relname = 'jobs' OR relname LIKE 'job\\_events%')
 """
+_ENOUGH = 10
 # The server counts with a delay.
 _COUNTED_WITHIN_S = 3.0
 
@@ -67,6 +77,27 @@ class Dead(NamedTuple):
     in_place: int
     deleted: int
     left: int
+
+
+class Waits:
+    """Looks again and again at what the server does for the workers that start from now on."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+        self._since = connection.execute(_CLOCK).fetchone()
+        self._at_work = self._logging = 0
+
+    def look(self) -> None:
+        """Look once."""
+        row = self._connection.execute(_AT_WORK, self._since).fetchone()
+        if row is not None:
+            self._at_work += row[0]
+            self._logging += row[1]
+
+    @property
+    def logging(self) -> float | None:
+        """The share of its work that waits for the log; None when it was seldom at work."""
+        return self._logging / self._at_work if self._at_work >= _ENOUGH else None
 
 
 @dataclass

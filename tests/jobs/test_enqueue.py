@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import transitions
-from queueapp.jobs.transitions import Enqueued, NewJob
+from queueapp.jobs import at_once, transitions
+from queueapp.jobs.transitions import Enqueued, Json, NewJob, producer
 
 
 def keyed(key: str | None, request_hash: str = "same") -> NewJob:
@@ -80,6 +80,76 @@ def test_a_delay_counts_from_the_call_not_from_the_start_of_the_transaction(
     assert float(wait or 0) >= 60.3
 
 
+@pytest.mark.parametrize("limit", ["MOST_JOBS", "MOST_TEXT"])
+@pytest.mark.parametrize("outcome", ["new", "replay"])
+def test_what_is_too_much_for_one_statement_takes_several(
+    session: Session, monkeypatch: pytest.MonkeyPatch, limit: str, outcome: str
+) -> None:
+    monkeypatch.setattr(producer, limit, {"MOST_JOBS": 3, "MOST_TEXT": 300}[limit])
+    keys = ["z", None, "b", "a", "z", "y", None, "b", "c", "a"]
+    if outcome == "replay":
+        put(session, keyed("b"))
+
+    answers = put(session, *(keyed(key) for key in keys), keyed("c", "different"))
+
+    new = [answer.id for answer in answers if answer.outcome == "new"]
+    assert [answer.outcome for answer in answers] == [
+        "new", "new", outcome, "new", "replay", "new", "new", "replay", "new", "replay", "conflict",
+    ]  # fmt: skip
+    assert new == sorted(new)
+    for again, first in ((4, 0), (7, 2), (9, 3), (10, 8)):
+        assert answers[again].id == answers[first].id
+    assert put(session, *[keyed(None)] * 10)[-1].outcome == "new"
+    assert session.scalar(text("SELECT count(*) FROM jobs")) == 17
+
+
+@pytest.mark.postgresql("several statements")
+@pytest.mark.parametrize("key", [None, "k"])
+def test_all_or_none_also_in_autocommit_mode(
+    worker: sa.Connection, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    monkeypatch.setattr(producer, "MOST_JOBS", 2)
+    bad = NewJob(kind="No Kind", payload={})
+
+    with pytest.raises(sa.exc.IntegrityError):
+        put(worker, keyed(key), *[keyed(None)] * 4, bad)
+
+    assert worker.scalar(text("SELECT count(*) FROM jobs")) == 0
+    put(worker, keyed(key), *[keyed(None)] * 4)
+    assert worker.scalar(text("SELECT count(*) FROM jobs")) == 5
+
+
+@pytest.mark.postgresql("NOTIFY")
+def test_workers_are_told_once_the_job_is_there(
+    worker: sa.Connection, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def announce(_engine: sa.Engine) -> None:
+        with engine.connect() as other:
+            found.append(other.scalar(text("SELECT count(*) FROM jobs")))
+
+    monkeypatch.setattr(at_once, "_announce", announce)
+    put(worker, keyed("k"))
+    put(worker, keyed("k"))
+    put(worker, keyed(None), keyed(None))
+
+    assert found == [1, 3]
+
+
+def test_one_job_can_be_answered_whole(session: Session) -> None:
+    job = NewJob(kind="demo.echo", payload=Json('{"message": [1, null]}'), delay_s=60, key="k",
+                 request_hash="same")  # fmt: skip
+    for outcome in ("new", "replay"):
+        made = transitions.enqueue_one(
+            session, job, producer="app", actor="app", via="python", whole=True
+        )
+        assert made.row is not None
+        assert (made.outcome, made.row.id, made.row.status) == (outcome, made.id, "queued")
+        assert made.row.payload == {"message": [1, None]}
+        assert (made.row.available_at - made.row.created_at).total_seconds() == 60
+
+
 def test_nothing_is_written_for_no_jobs(session: Session) -> None:
     assert put(session) == []
 
@@ -120,7 +190,11 @@ def _await_a_waiting_session(engine: sa.Engine) -> None:
             connection.rollback()
 
 
-def test_bulks_with_the_same_keys_in_opposite_order_do_not_deadlock(engine: sa.Engine) -> None:
+@pytest.mark.parametrize("most", [5000, 60])
+def test_bulks_with_the_same_keys_in_opposite_order_do_not_deadlock(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(producer, "MOST_JOBS", most)
     keys = [f"k{n}" for n in range(200)]
     start = threading.Barrier(6)
     errors: list[BaseException] = []

@@ -24,8 +24,8 @@ from queueapp.jobs.transitions import enqueue_statements as sql
 # A rival's row with our key is committed but younger than our snapshot: the next statement sees it.
 _ROUNDS = 5
 
-# One statement takes no more: a document of JSON ends at 256 MB for PostgreSQL, and the statement
-# of a web request after two seconds.
+# One statement takes no more: a document of JSON ends at 256 MB for PostgreSQL, and a statement of
+# the web after QUEUE_WEB_QUERY_TIMEOUT.
 MOST_JOBS = 5_000
 MOST_TEXT = 4 * 1024 * 1024
 

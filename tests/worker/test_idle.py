@@ -24,7 +24,7 @@ from tests.live.journey import Journey
 from tests.live.processes import until
 from tests.live.proxy import Proxy
 from tests.worker.conftest import Bench, Enqueue, Statements
-from tests.worker.test_pump import claimed
+from tests.worker.test_pump import claimed, finish
 
 # Nobody looks on his own accord for so long, but for the pump each ten seconds.
 NEVER = "60s"
@@ -92,6 +92,21 @@ def test_a_claim_that_finds_no_job_has_housekeeping_see_when_the_next_is_due(
     # The other duties wait for the poll, and a look that nobody has caused makes nobody hurry.
     assert len(statements.sent) == 1
     claimed(worker)
+    assert woken == [True]
+
+
+@pytest.mark.postgresql("LISTEN")
+def test_a_retry_has_housekeeping_see_when_it_is_due(bench: Bench, enqueue: Enqueue) -> None:
+    worker = bench.worker()
+    worker.housekeeping.tick()
+    enqueue("test.raises", {"name": "value"})
+    [attempt] = claimed(worker)
+    woken: list[bool] = []
+    worker.housekeeping.wake = lambda: woken.append(True)
+
+    finish(worker, attempt)
+    worker.pump.turn()
+
     assert woken == [True]
 
 

@@ -21,6 +21,7 @@ from queueapp import local_postgres
 
 # Beyond initdb's defaults; fsync and synchronous_commit stay on.
 SETTINGS = {"shared_buffers": "512MB", "max_connections": "200"}
+_LARGE = 64 * 1024 * 1024
 
 
 class Postgres:
@@ -63,10 +64,16 @@ class Postgres:
         return row[0] if row else None
 
     def make(self, database: str, template: str = "template0") -> None:
-        """Make ``database`` anew, a copy of ``template``; its files are copied, not logged."""
+        """Make ``database`` anew, a copy of ``template``.
+
+        A large one is quicker copied file by file, which costs two checkpoints.
+        """
         self.drop(database)
+        size = int(self.ask(f"SELECT pg_database_size('{template}')"))
+        strategy = sql.SQL("file_copy" if size > _LARGE else "wal_log")
         names = sql.Identifier(database), sql.Identifier(template)
-        self.say(sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(*names))
+        make = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY {}")
+        self.say(make.format(*names, strategy))
 
     def drop(self, database: str) -> None:
         """Remove ``database``, whoever uses it."""

@@ -171,7 +171,7 @@ class Settings:
         " within this time.",
     )  # fmt: skip
     prefetch: int = _setting(
-        "QUEUE_PREFETCH", "0", whole(0, 500),
+        "QUEUE_PREFETCH", "500", whole(0, 500),
         "How many claims a worker may hold beyond its free threads, while all its jobs are short.",
     )  # fmt: skip
     job_timeout: float = _setting(

@@ -1,14 +1,14 @@
 """How many claims may wait in this process beyond its free threads.
 
 Prefetching saves round trips while jobs are tiny, and is wrong for all others: a claim that waits
-here could run elsewhere. So the surplus is at most what the slowest of the last runs lets this
-process finish in 50 ms, nothing until 20 runs are measured, nothing while one of them failed.
+here could run elsewhere. So the surplus is at most what the slowest kind among the last runs lets
+this process finish in 50 ms, nothing until 20 runs are measured, nothing while one of them failed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 
 from queueapp.worker.terms import Terms
 
@@ -32,6 +32,11 @@ class Prefetch:
         with self._lock:
             self._runs.append((kind, ran_s, well))
 
+    def forget(self) -> None:
+        """Begin to measure anew: what was prefetched had to be given back."""
+        with self._lock:
+            self._runs.clear()
+
     def allowance(self) -> int:
         """How many claims beyond the threads are right now."""
         if self._most == 0:
@@ -40,5 +45,12 @@ class Prefetch:
             runs = list(self._runs)
         if len(runs) < MEASURED_RUNS or not all(well for _, _, well in runs):
             return 0
-        slowest = max(ran_s for _, ran_s, _ in runs)
-        return min(self._most, int(self._threads * WINDOW_S / max(slowest, 1e-6)))
+        return min(self._most, int(self._threads * WINDOW_S / max(_slowest(runs), 1e-6)))
+
+
+def _slowest(runs: list[tuple[str, float, bool]]) -> float:
+    """The mean of the slowest kind: one run alone may have waited for the interpreter."""
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for kind, ran_s, _ in runs:
+        by_kind[kind].append(ran_s)
+    return max(sum(times) / len(times) for times in by_kind.values())

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from queueapp.jobs import transitions
 from queueapp.jobs.claim import Claim
+from queueapp.jobs.database import wake_on_commit
 from queueapp.jobs.status import Reason, Status
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker import story
@@ -163,8 +164,12 @@ class Pump:
         """Give back prefetched claims that have waited too long, or all of them at the end."""
         patience = PATIENCE_S if self.claiming else None
         reason = Reason.PREFETCH_UNUSED if self.claiming else Reason.SHUTDOWN
-        for attempt in self._attempts.withdraw(prefetched_for=patience):
+        withdrawn = self._attempts.withdraw(prefetched_for=patience)
+        for attempt in withdrawn:
             self._unwritten[attempt.claim.token] = handed_back(attempt, self.terms, reason)
+        if withdrawn:
+            # The runs that allowed it say nothing of what runs now.
+            self._prefetch.forget()
 
     def _report_starts(self, connection: Connection) -> None:
         starts = self._attempts.unreported_starts(START_REPORT_S)
@@ -195,6 +200,9 @@ class Pump:
         # Handlers first, the log after them.
         self._start(exchange.claims)
         story.settled(ended)
+        if any(status == Status.QUEUED and end.delay_s is None for _, end, status in ended):
+            # Given back for somebody else to run, who may be asleep.
+            wake_on_commit(connection)
         # A retry is due later as well.
         self._heard = self._heard or Status.QUEUED in exchange.accepted.values()
         if self._heard and len(exchange.claims) < slots + prefetch:
@@ -257,7 +265,8 @@ class Pump:
             self._hand_over(attempt)
 
     def _note_drained(self, slots: int, claimed: int) -> None:
-        self.drained = claimed == 0 and (slots > 0 or self.paused) and self.settled
+        nothing_due = claimed == 0 and self._looks.patience is None
+        self.drained = nothing_due and (slots > 0 or self.paused) and self.settled
 
     def measured(self, kind: str, ran_s: float, *, well: bool) -> None:
         """Learn from a finished run how much may be prefetched."""

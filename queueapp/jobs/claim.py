@@ -29,8 +29,8 @@ priorities AS (
 # may walk again while an old snapshot keeps them. Beyond smallint on both sides: no priority.
 _FROM_PLACES = """
 place AS MATERIALIZED (
-  SELECT * FROM unnest(%(at_priority)s::smallint[], %(at_due)s::timestamptz[],
-    %(at_created)s::timestamptz[], %(at_id)s::bigint[]) AS p(priority, available_at, created_at, id)
+  SELECT * FROM jsonb_to_recordset(%(places)s::jsonb) AS p(
+    priority smallint, available_at timestamptz, created_at timestamptz, id bigint)
 ),
 priorities AS (
   SELECT 32768 AS priority
@@ -52,7 +52,7 @@ def claiming(kinds_filter: str) -> str:
 
     Parameters: ``n`` rows at most, of which the first ``slots`` start at once (the rest are
     prefetched: no start time yet), ``me``, ``lease`` and ``job_timeout`` in seconds (0: none), and
-    those of a ``Cursor``.
+    ``places``, the document of a ``Cursor``.
 
     The UPDATE names its rows by ``= ANY(ARRAY[id])``, which only the primary key can serve (see
     ``settle``), and not by their status: that would invite a walk through the claim index.

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+
+from pydantic_core import to_json
 
 from queueapp.jobs.claim import Claim
 
@@ -30,12 +31,14 @@ class Cursor:
         for claim in claims:
             self._places[claim.priority] = (claim.available_at, claim.created_at, claim.id)
 
-    def parameters(self) -> dict[str, Any]:
-        """The places, as the claim statement takes them."""
-        rows = [(priority, *place) for priority, place in self._places.items()]
-        return {name: [row[at] for row in rows] for at, name in enumerate(_NAMES)}
+    def document(self) -> str:
+        """The places as JSON, as the claim statement takes them."""
+        places = [
+            {"priority": priority, "available_at": due, "created_at": created, "id": last}
+            for priority, (due, created, last) in self._places.items()
+        ]
+        return to_json(places).decode()
 
 
-_NAMES = ("at_priority", "at_due", "at_created", "at_id")
 # Begin at the head of each priority.
-NOWHERE: dict[str, Any] = {name: [] for name in _NAMES}
+NOWHERE = "[]"

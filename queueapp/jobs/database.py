@@ -7,7 +7,9 @@ stand: nothing is compiled per call. Whoever opened the session commits it. On S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import psycopg
@@ -47,16 +49,27 @@ def run_hot(database: Database, statement: str, **parameters: Any) -> Sequence[t
     connection = connection_of(database)
     if connection.dialect.name == "sqlite":
         return [tuple(row) for row in run(database, statement, **parameters)]
+    native, names = _numbered(statement)
     driver: Any = connection.connection.driver_connection
     try:
-        with driver.cursor(binary=True) as cursor:
-            cursor.execute(statement, parameters)
-            rows: list[tuple[Any, ...]] = cursor.fetchall()
-            return rows
+        with psycopg.RawCursor(driver) as cursor:
+            cursor.execute(native, [parameters[name] for name in names], binary=True)
+            return cursor.fetchall()
     except psycopg.Error as error:
         raise DBAPIError.instance(
             statement, None, error, psycopg.Error, hide_parameters=True, dialect=connection.dialect
         ) from error
+
+
+@lru_cache
+def _numbered(statement: str) -> tuple[bytes, list[str]]:
+    """The statement with numbered parameters, as the server takes it, and their names."""
+    names = list(dict.fromkeys(_NAMED.findall(statement)))
+    native = _NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
+    return native.encode(), names
+
+
+_NAMED = re.compile(r"%\((\w+)\)s")
 
 
 # In ``Session.info``: this session has made jobs due; tell the workers once it has committed.

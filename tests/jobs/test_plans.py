@@ -20,7 +20,7 @@ from tests.jobs.explain import Plan, Prepared
 
 TERMS: dict[str, Any] = {
     "outcomes": "[]", "me": HOLDER.name, "lease": 60.0, "job_timeout": 0.0,
-    "n": 100, "slots": 100, "only": ["demo.echo"], "skip": ["nobody"], **NOWHERE,
+    "n": 100, "slots": 100, "only": ["demo.echo"], "skip": ["nobody"], "places": NOWHERE,
 }  # fmt: skip
 TINY = 10
 

@@ -186,7 +186,7 @@ def exchange(
         slots=slots,
         only=list(holder.only or ()),
         skip=list(holder.skip),
-        **(after.parameters() if after else NOWHERE),
+        places=after.document() if after else NOWHERE,
     )
     accepted = {row[_TOKEN]: row[0] for row in rows if row[0] is not None}
     claims = [Claim._make(row[1:]) for row in rows if row[0] is None]

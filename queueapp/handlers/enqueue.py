@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, scoped_session
 from queueapp.errors import IdempotencyConflict, InvalidJob, UnknownKind
 from queueapp.handlers import policy, registry
 from queueapp.handlers.problems import Problem
-from queueapp.handlers.request import EnqueueRequest, check_request, instant, is_unknown
+from queueapp.handlers.request import EnqueueRequest, check_sent, instant, is_unknown
 from queueapp.handlers.request_hash import differing_fields, request_hash
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import Json, NewJob
@@ -110,20 +110,22 @@ def enqueue_many(
     jobs: list[NewJob] = []
     problems: list[Problem] = []
     for place, request in enumerate(requests):
-        text, found = check_request(request)
+        sent = request.sent()
+        text, found = check_sent(sent)
         if found:
             problems += [{**one, "pointer": f"/{place}{one['pointer']}"} for one in found]
         elif not problems:
-            jobs.append(_resolved(request, text))
+            jobs.append(_resolved(sent, text))
     _refuse(problems, requests)
     return enqueue_checked(session, jobs, producer=producer, actor=actor, via=via)
 
 
 def check(request: EnqueueRequest) -> NewJob:
     """The job that ``request`` asks for. Raises InvalidJob that lists every problem."""
-    text, problems = check_request(request)
+    sent = request.sent()
+    text, problems = check_sent(sent)
     _refuse(problems, [request])
-    return _resolved(request, text)
+    return _resolved(sent, text)
 
 
 def enqueue_checked(
@@ -168,13 +170,12 @@ def _answered(job: NewJob, answer: transitions.Enqueued) -> Enqueued:
     return Enqueued(answer.id, answer.outcome, differing, answer.row)
 
 
-def _resolved(request: EnqueueRequest, payload: str) -> NewJob:
-    sent = request.sent()
-    known = registry.find(request.kind)
+def _resolved(sent: dict[str, Any], payload: str) -> NewJob:
+    known = registry.find(sent["kind"])
     attempts = known.max_attempts if known else None
     due = sent.get("available_at")
     return NewJob(
-        kind=request.kind,
+        kind=sent["kind"],
         payload=Json(payload),
         priority=sent.get("priority", 0),
         delay_s=_seconds(sent.get("delay")),

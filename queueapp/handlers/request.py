@@ -79,15 +79,14 @@ def instant(value: datetime | str) -> datetime:
 
 def request_problems(request: EnqueueRequest) -> list[Problem]:
     """List everything that is wrong with ``request``; empty when it can be enqueued."""
-    return check_request(request)[1]
+    return check_sent(request.sent())[1]
 
 
-def check_request(request: EnqueueRequest) -> tuple[str, list[Problem]]:
-    """The payload as JSON text, and everything that is wrong with ``request``.
+def check_sent(sent: dict[str, Any]) -> tuple[str, list[Problem]]:
+    """The payload as JSON text, and everything that is wrong with the fields of a request.
 
     The text is written once, for the check and for the database.
     """
-    sent = request.sent()
     found = [
         problem((name,), detail)
         for name, value in sent.items()
@@ -95,7 +94,7 @@ def check_request(request: EnqueueRequest) -> tuple[str, list[Problem]]:
     ]
     if "delay" in sent and "available_at" in sent:
         found.append(problem(("delay",), "give either delay or available_at"))
-    text, of_payload = _check_payload(request.kind, sent.get("payload", {}))
+    text, of_payload = _check_payload(sent["kind"], sent.get("payload", {}))
     return text, found + of_payload
 
 

@@ -40,7 +40,8 @@ class Json(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+# Not frozen: thousands are made at once, and each of its fields would cost a call.
+@dataclass(kw_only=True)
 class NewJob:
     """A job as it will be written: checked, its handler's defaults resolved.
 

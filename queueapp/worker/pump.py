@@ -34,7 +34,7 @@ log = logging.getLogger("queueapp.worker")
 # A row that somebody has locked is tried again this soon when nothing else happens.
 BUSY_RETRY_S = 0.2
 # Housekeeping wakes the pump for what is due; this is the net below it.
-FALLBACK_S = 10.0
+FALLBACK_S = 30.0
 # Two looks at one due time differ by this much at most: no reason to look again.
 SOON_S = 0.05
 # A prefetched claim at work for this long has its start written before its end.

@@ -14,7 +14,7 @@ from tests.live.journey import Journey, Web
 from tests.live.processes import until
 
 POLL = "0.5s"
-# Far below the ten seconds after which the pump looks without being told by anybody.
+# Far below the thirty seconds after which the pump looks without being told by anybody.
 SOON_S = 7.0
 LISTENER = """
 SELECT pid FROM pg_stat_activity

@@ -36,7 +36,7 @@ def test_drain_of_an_empty_queue_exits_at_once(journey: Journey) -> None:
     worker = journey.work("--drain", ready=False)
     worker.wait_until_it_says("worker .*: 10 threads")
 
-    # Less than the ten seconds after which the pump looks even if nothing wakes it.
+    # Less than the thirty seconds after which the pump looks even if nothing wakes it.
     assert worker.wait(within=9) == 0
     stand(journey)
 

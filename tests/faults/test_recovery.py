@@ -10,6 +10,7 @@ import pytest
 from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import until
+from tests.live.strictly import either_way
 
 LEASE = ("--lease", "3", "--concurrency", "4")
 
@@ -22,10 +23,11 @@ def events_of(journey: Journey, job: int, event: str) -> list[Any]:
     )
 
 
+@either_way
 def test_jobs_of_a_killed_worker_run_again_after_its_lease_or_have_failed(
-    journey: Journey,
+    journey: Journey, order: tuple[str, ...]
 ) -> None:
-    doomed = journey.work(*LEASE)
+    doomed = journey.work(*LEASE, *order)
     job = journey.enqueue_one("journey.gate")
     last = journey.enqueue_one("journey.gate", max_attempts=1)
     journey.wait_for_start(last)
@@ -33,7 +35,7 @@ def test_jobs_of_a_killed_worker_run_again_after_its_lease_or_have_failed(
     holder = journey.job(job).locked_by
 
     doomed.kill()
-    journey.work(*LEASE)
+    journey.work(*LEASE, *order)
     again = journey.wait_for_start(job, attempt=2)
     journey.open(job, attempt=2)
     row = journey.wait_for_status(job, "succeeded")
@@ -107,15 +109,16 @@ def test_healthy_job_of_many_leases_runs_once(journey: Journey) -> None:
 
 
 @pytest.mark.slow
+@either_way
 def test_job_that_kills_its_process_starts_three_times_and_harms_no_other(
-    journey: Journey,
+    journey: Journey, order: tuple[str, ...]
 ) -> None:
     good = journey.enqueue("journey.tick", count=20, max_attempts=10)
     poison = journey.enqueue_one("journey.exit", max_attempts=3, priority=1)
 
     def all_ended() -> bool:
         if not journey.processes.running("work"):
-            journey.work("--lease", "1", "--concurrency", "2", ready=False)
+            journey.work("--lease", "1", "--concurrency", "2", *order, ready=False)
         open_ = "SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')"
         return not journey.one(open_)
 

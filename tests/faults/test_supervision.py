@@ -16,6 +16,7 @@ import pytest
 from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import Process, until
+from tests.live.strictly import either_way
 
 # Most of it waits for processes to start again, one after the other.
 pytestmark = pytest.mark.timeout(240)
@@ -59,11 +60,12 @@ def end_of(journey: Journey, job: int) -> tuple[str, str]:
     return row.event, row.reason
 
 
+@either_way
 def test_job_that_kills_its_process_fails_after_three_times_and_harms_no_other(
-    journey: Journey,
+    journey: Journey, order: tuple[str, ...]
 ) -> None:
     # One thread a process: the gated job keeps one of them to itself, the lease outlasts the test.
-    group = supervised(journey, 2, "--concurrency=1", "--lease=10m", "--grace=20")
+    group = supervised(journey, 2, "--concurrency=1", "--lease=10m", "--grace=20", *order)
     long = journey.enqueue_one("journey.gate")
     apart = journey.wait_for_start(long).pid
     poison = journey.enqueue_one("journey.exit", max_attempts=50, priority=1)

@@ -1,0 +1,79 @@
+"""Jobs that wait in a worker behind others: what becomes of them when they cannot begin."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.live.checks import stand
+from tests.live.journey import Journey
+from tests.live.processes import until
+
+# So many short runs let a worker of one thread hold as many jobs again.
+WARM_UP = 40
+BEHIND = 10
+
+
+def test_job_that_kills_its_process_takes_no_attempt_from_jobs_that_never_began(
+    journey: Journey,
+) -> None:
+    before = journey.enqueue("journey.tick", count=WARM_UP)
+    journey.enqueue_one("journey.exit")
+    behind = journey.enqueue("journey.tick", count=BEHIND, max_attempts=1)
+    doomed = journey.work("--concurrency=1", "--lease=2", ready=False)
+    until(lambda: not doomed.is_running, "the job has killed its process")
+    taken = journey.rows(
+        "SELECT attempts, started_at FROM jobs WHERE status = 'running' AND id = ANY(%(ids)s)",
+        ids=behind,
+    )
+    assert taken, "nothing was prefetched"
+    assert set(taken) == {(1, None)}
+
+    journey.work("--lease=2", "--kinds=journey.tick")
+    journey.wait_for_end(behind)
+
+    ends = journey.rows(
+        "SELECT DISTINCT status, attempts FROM jobs WHERE id = ANY(%(ids)s)", ids=behind
+    )
+    assert ends == [("succeeded", 1)]
+    assert all(len(journey.ledger.starts(job)) == 1 for job in behind)
+    stand(journey, accepted=before + behind, every_claim_started=False)
+
+
+@pytest.mark.parametrize("within_s", [10.0, pytest.param(0.5, marks=pytest.mark.slow)])
+def test_jobs_behind_a_slow_one_are_handed_to_an_idle_worker(
+    journey: Journey, within_s: float
+) -> None:
+    """It neither polls nor finds them before they are given back: it is told."""
+    idle = journey.work("--kinds=journey.tick", QUEUE_POLL="10m")
+    idle.send(signal.SIGSTOP)
+    journey.enqueue("journey.flaky", {"fail_first": 0}, count=WARM_UP)
+    slow = journey.enqueue_one("journey.gate")
+    behind = journey.enqueue("journey.tick", count=BEHIND)
+
+    busy = journey.work("--concurrency=1", QUEUE_POLL="10m", ready=False)
+    # It looks while they are in the other's hands, and finds nothing.
+    until(lambda: journey.job(behind[-1]).status == "running", "they are prefetched")
+    idle.send(signal.SIGCONT)
+    journey.wait_for_end(behind)
+
+    assert {start.pid for job in behind for start in journey.ledger.starts(job)} == {idle.pid}
+    waits = journey.rows(
+        """
+        SELECT job_id, extract(epoch FROM max(created_at) - min(created_at)) AS seconds
+        FROM job_events WHERE event = 'claimed' AND job_id = ANY(%(ids)s)
+        GROUP BY job_id HAVING count(*) > 1""",
+        ids=behind,
+    )
+    assert waits, "nothing was prefetched"
+    assert max(row.seconds for row in waits) <= within_s
+    reasons = journey.rows(
+        "SELECT DISTINCT reason FROM job_events WHERE event = 'released' AND job_id = ANY(%(ids)s)",
+        ids=behind,
+    )
+    assert reasons == [("prefetch_unused",)]
+    journey.open(slow)
+    journey.wait_for_status(slow, "succeeded")
+    assert busy.is_running
+    stand(journey, accepted=behind, every_claim_started=False)

@@ -24,6 +24,7 @@ JITTER = 0.15
 # A claim that came back short of jobs wants to know when the next one is due: not more often than
 # this, so it may start so much too late.
 HURRIED_EVERY_S = 0.1
+HURRY_AFTER_S = 0.02
 # Control events younger than this are read at each tick, all of them once a minute: one that was
 # written in a transaction open for longer is then found as well.
 CONTROL_WINDOW = timedelta(hours=1)
@@ -72,6 +73,8 @@ class Housekeeping:
 
     def hurry(self) -> None:
         """From another thread: see soon when the next job is due."""
+        # Not at once: the jobs that were just claimed are about to start, and come first.
+        self._hurried_at = max(self._hurried_at, time.monotonic() + HURRY_AFTER_S)
         self._hurried = True
         self.wake()
 

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flask import Response
-from sqlalchemy import Row
 
 from queueapp.jobs.models import Job, JobEvent
 
@@ -37,9 +36,8 @@ def listed_job(job: Job) -> dict[str, Any]:
     return _fields(job, _LISTED)
 
 
-def whole_job(job: Job | Row[Any] | None) -> dict[str, Any]:
-    """A job with its payload, result and error text."""
-    assert job is not None
+def whole_job(job: Any) -> dict[str, Any]:
+    """A job with its payload, result and error text; any row that has its columns."""
     return _fields(job, _WHOLE)
 
 
@@ -70,7 +68,7 @@ def json_answer(
     return Response(text, status, headers=headers, content_type="application/json")
 
 
-def _fields(row: Job | JobEvent | Row[Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _fields(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: _plain(getattr(row, _COLUMNS.get(name, name))) for name in names}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 from sqlalchemy.orm import Session, scoped_session
 
 from queueapp.errors import IdempotencyConflict, InvalidJob, UnknownKind
@@ -36,7 +36,7 @@ class Enqueued:
     id: int
     outcome: Literal["new", "replay", "conflict"]
     fields: tuple[str, ...] = ()
-    job: Row[Any] | None = field(default=None, compare=False, repr=False)
+    job: Any = field(default=None, compare=False, repr=False)
 
 
 def enqueue(

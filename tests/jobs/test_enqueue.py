@@ -119,6 +119,24 @@ def test_all_or_none_also_in_autocommit_mode(
     assert worker.scalar(text("SELECT count(*) FROM jobs")) == 5
 
 
+@pytest.mark.postgresql("locks and their time-out")
+def test_a_failure_in_autocommit_mode_drops_the_connection_unless_it_is_the_datas(
+    worker: sa.Connection, engine: sa.Engine
+) -> None:
+    with pytest.raises(sa.exc.IntegrityError):
+        put(worker, NewJob(kind="No Kind", payload={}))
+    assert not worker.invalidated
+    worker.execute(text("SET lock_timeout = '50ms'"))
+
+    with engine.begin() as other:
+        other.execute(text("LOCK TABLE jobs"))
+        with pytest.raises(sa.exc.OperationalError) as failure:
+            put(worker, keyed(None))
+
+    assert failure.value.connection_invalidated
+    assert worker.invalidated
+
+
 @pytest.mark.postgresql("NOTIFY")
 def test_workers_are_told_once_the_job_is_there(
     worker: sa.Connection, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from sqlalchemy import Row
-
-from queueapp.jobs.at_once import driver_of, is_autocommit, wake
+from queueapp.jobs.at_once import ask, driver_of, is_autocommit, wake
 from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.transitions import enqueue_statements as sql
 
@@ -72,7 +70,7 @@ class Enqueued:
     id: int
     outcome: Literal["new", "replay", "conflict"]
     request_hash: str | None = None
-    row: Row[Any] | None = None
+    row: Any = None
 
 
 def enqueue(
@@ -103,7 +101,7 @@ def enqueue_one(
     # A copy of its own dictionary: a payload may be large.
     given = {**vars(job), "payload": _json(job), "producer": producer, "actor": actor, "via": via}
     for _ in range(_ROUNDS):
-        for row in run(database, statement, **given):
+        for row in ask(database, statement, given):
             if row.outcome == "new":
                 wake(database)
             return Enqueued(row.id, row.outcome, row.request_hash, row if whole else None)

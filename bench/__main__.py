@@ -8,7 +8,9 @@ from pathlib import Path
 
 from bench import raw, report
 from bench.course import Course
+from bench.errors import Missing
 from bench.options import docs_folder, parse
+from queueapp.local_postgres import LocalPostgresUnavailable
 
 
 def main(words: list[str]) -> int:
@@ -38,5 +40,9 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        print("\nbench: interrupted; what was started is stopped", file=sys.stderr)
+        stopped = "interrupted; what was started is stopped"
+        print(f"\nbench: {stopped}. The page of what there is: bench/run --report", file=sys.stderr)
         sys.exit(130)
+    except (Missing, FileNotFoundError, ValueError, LocalPostgresUnavailable) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(2)

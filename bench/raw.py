@@ -50,7 +50,7 @@ def read(path: Path) -> tuple[Line, list[Line]]:
 
 def newest(folder: Path) -> Path:
     """The file of the last run. Raises FileNotFoundError when there is none."""
-    files = sorted(folder.glob("*.jsonl"))
+    files = sorted(folder.glob("[0-9]*-[0-9]*.jsonl"))
     if not files:
         raise FileNotFoundError(f"no results in {folder}: run the bench first")
     return files[-1]

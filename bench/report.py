@@ -66,7 +66,8 @@ def _conditions(conditions: Line, results: Results) -> str:
 - {conditions["machine"]}; load average {conditions["load_at_start"]} before the run, {loads}
   during it, the bench's own work included.
 - {versions}.
-- PostgreSQL: as `initdb` leaves it, with {settings}; `fsync` and `synchronous_commit` are on.
+- PostgreSQL: as `initdb` leaves it, with {settings};
+  `fsync` and `synchronous_commit` are on.
   Redis: append-only file, flushed every second, so that it may lose a second on a crash where
   PostgreSQL loses nothing.
 - Workers log to a file, at the level that is their default.

@@ -141,6 +141,7 @@ def test_the_page_can_be_made_again_from_the_raw_results(
     newest = results / "20300102-030405.jsonl"
     newest.write_text("\n".join(map(json.dumps, lines)))
     (results / "20290102-030405.jsonl").write_text("an older one")
+    (results / "notes.jsonl").write_text("somebody's own")
 
     status = main(["--report", "--scratch", str(tmp_path)])
 

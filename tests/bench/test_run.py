@@ -97,6 +97,16 @@ def test_a_run_reports_what_is_missing_or_failed_and_stops_its_servers_when_inte
     assert not list(tmp_path.glob("postgres-*"))
 
 
+def test_two_runs_never_share_a_scratch_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = a_course(tmp_path, "ours"), a_course(tmp_path, "ours")
+    monkeypatch.setattr(first, "_install", second.go)
+
+    with pytest.raises(Missing, match="another run uses"):
+        first.go()
+
+
 def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 

@@ -45,8 +45,12 @@ SESSION = (
 # Worker statements are tiny and hot: compiling them costs more than it can save, and so does
 # planning them anew each time (2.4 ms a turn; left to choose, PostgreSQL does so whenever a single
 # slot is free). A plan made while the table was empty must not become a sequential scan when it is
-# full.
-WORKER_SESSION = f"{SESSION} -c jit=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
+# full, nor a bitmap scan of leases long ended: it reads all before the first, and never marks dead
+# index entries as such.
+WORKER_SESSION = (
+    f"{SESSION} -c jit=off -c enable_seqscan=off -c enable_bitmapscan=off"
+    " -c plan_cache_mode=force_generic_plan"
+)
 
 # Uses of a statement before it is prepared. What handlers leave is discarded with their session.
 _PREPARE_AFTER = {Role.WEB: 5, Role.WORK: 1, Role.COMMAND: 5, Role.HANDLER: None}

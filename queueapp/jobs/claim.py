@@ -27,7 +27,7 @@ priorities AS (
 # The same with places known: from priority to priority, and only the gaps between the known ones
 # are searched for others. What has been claimed leaves dead entries in the index, which no search
 # may walk again while an old snapshot keeps them. Beyond smallint on both sides: no priority.
-_FROM_PLACES = """
+FROM_PLACES = """
 place AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(places)s::jsonb) AS p(
     priority smallint, available_at timestamptz, created_at timestamptz, id bigint)
@@ -46,6 +46,14 @@ priorities AS (
   WHERE p.priority IS NOT NULL
 )"""
 
+# Each priority that may have rows, the highest first, and where to begin in it; named ``p``.
+STARTS = """(
+    SELECT p.priority, coalesce(place.available_at, '-infinity') AS available_at,
+      coalesce(place.created_at, '-infinity') AS created_at, coalesce(place.id, 0) AS id
+    FROM priorities p LEFT JOIN place USING (priority)
+    WHERE p.priority BETWEEN -32768 AND 32767 ORDER BY p.priority DESC
+  ) p"""
+
 
 def claiming(kinds_filter: str) -> str:
     """Render the CTEs ``place``, ``priorities``, ``due``, ``ranked`` and ``claimed``.
@@ -57,15 +65,10 @@ def claiming(kinds_filter: str) -> str:
     The UPDATE names its rows by ``= ANY(ARRAY[id])``, which only the primary key can serve (see
     ``settle``), and not by their status: that would invite a walk through the claim index.
     """
-    return f"""{_FROM_PLACES},
+    return f"""{FROM_PLACES},
 due AS MATERIALIZED (
   SELECT c.id, c.priority, c.available_at, c.created_at
-  FROM (
-    SELECT p.priority, coalesce(place.available_at, '-infinity') AS available_at,
-      coalesce(place.created_at, '-infinity') AS created_at, coalesce(place.id, 0) AS id
-    FROM priorities p LEFT JOIN place USING (priority)
-    WHERE p.priority BETWEEN -32768 AND 32767 ORDER BY p.priority DESC
-  ) p
+  FROM {STARTS}
   CROSS JOIN LATERAL (
     SELECT j.id, j.priority, j.available_at, j.created_at FROM jobs j
     WHERE j.status = 'queued' AND j.priority = p.priority

@@ -1,73 +1,110 @@
 """What a worker sees when it looks up: what is due next, overdue, to be cancelled; the controls.
 
-One statement, asked every poll interval by every worker, so it is cheap whatever the tables hold.
+One statement, asked every poll interval by every worker, so it is cheap whatever the tables hold:
+it begins where the last one found something alive (see ``Edge``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from queueapp.jobs.claim import PRIORITIES
+from pydantic_core import to_json
+
+from queueapp.jobs.claim import FROM_PLACES, STARTS
 from queueapp.jobs.control import LATEST, SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
 
 # The first due time of each priority: one probe each, however many jobs wait.
+#
+# ``places``: those first jobs, where the next look begins; the present moment where none is due,
+# for what comes in later is due later.
 _LOOK = f"""
-WITH RECURSIVE {PRIORITIES},
+WITH RECURSIVE {FROM_PLACES},
+head AS MATERIALIZED (
+  SELECT p.priority, j.* FROM {STARTS}
+  LEFT JOIN LATERAL (
+    SELECT j.available_at, j.created_at, j.id FROM jobs j
+    WHERE j.status = 'queued' AND j.priority = p.priority
+      AND (j.available_at, j.created_at, j.id) >= (p.available_at, p.created_at, p.id)
+    ORDER BY j.available_at, j.created_at, j.id LIMIT 1
+  ) j ON true
+),
 running AS MATERIALIZED (
   SELECT claimed_at, lease_expires_at, lease_token, locked_by, cancel_requested_at FROM jobs
   WHERE status = 'running' AND claimed_at >= coalesce(%(low)s::timestamptz, '-infinity')
   ORDER BY claimed_at, id LIMIT 10000
 )
 SELECT
-  (SELECT extract(epoch FROM min(n.available_at) - clock_timestamp())
-   FROM (SELECT priority FROM priorities WHERE priority IS NOT NULL) p
-   CROSS JOIN LATERAL (
-     SELECT j.available_at FROM jobs j WHERE j.status = 'queued' AND j.priority = p.priority
-     ORDER BY j.available_at LIMIT 1) n)::float8 AS due_in_s,
+  (SELECT extract(epoch FROM min(available_at) - clock_timestamp()) FROM head)::float8 AS due_in_s,
   (SELECT count(*) FROM running WHERE lease_expires_at < clock_timestamp()) AS overdue,
-  (SELECT min(claimed_at) FROM running WHERE lease_expires_at >= clock_timestamp()) AS oldest_alive,
   (SELECT array_agg(lease_token) FROM running
    WHERE locked_by = %(me)s AND cancel_requested_at IS NOT NULL) AS cancels,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches,
+  coalesce((SELECT min(claimed_at) FROM running), now()) AS low,
+  (SELECT jsonb_agg(jsonb_build_object(
+      'priority', priority, 'available_at', least(available_at, now()),
+      'created_at', CASE WHEN available_at <= now() THEN created_at ELSE '-infinity' END,
+      'id', CASE WHEN available_at <= now() THEN id ELSE 0 END))
+   FROM (SELECT * FROM head ORDER BY id IS NULL, priority DESC LIMIT 100) h) AS places,
   clock_timestamp() AS at
 """
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """The answer. ``due_in_s``: until the next job is due (0 or less: one is), None without any.
+class Edge:
+    """Where the last look found the first thing alive: in the line, and among the leases.
 
-    ``oldest_alive``: when the oldest lease that is still alive was claimed.
+    Under an old snapshot the dead entries before it stay in the indexes and are not walked again.
+    A look from there misses what was committed late or came back, so now and then it is widened.
     """
+
+    low: datetime | None = None
+    places: Sequence[Mapping[str, Any]] = ()
+
+    def widened(self) -> Edge:
+        """Everything. Priorities that are known stay known: only what lies between is searched."""
+        return Edge(places=[{"priority": place["priority"]} for place in self.places])
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The answer. ``due_in_s``: until the next job is due (0 or less: one is), None without any."""
 
     due_in_s: float | None
     overdue: int
-    oldest_alive: datetime | None
     cancels: Sequence[UUID]
     controls: Controls
     at: datetime
+    edge: Edge = field(default_factory=Edge)
 
 
 def look(
     database: Database,
     *,
     me: str,
-    low: datetime | None = None,
+    edge: Edge | None = None,
     controls_since: datetime | None = None,
 ) -> Outlook:
-    """Look up. ``low`` bounds the leases looked at, ``controls_since`` the control events."""
+    """Look up, from ``edge`` on (None: everywhere); ``controls_since`` bounds control events."""
+    edge = edge or Edge()
     row: Any = run(
         database,
         _LOOK,
         me=me,
-        low=low,
+        low=edge.low,
+        places=to_json(edge.places).decode(),
         since=controls_since,
         switches=SWITCH_EVENTS,
     )[0]
-    controls = read_switches(row.switches or [])
-    return Outlook(row.due_in_s, row.overdue, row.oldest_alive, row.cancels or (), controls, row.at)
+    return Outlook(
+        row.due_in_s,
+        row.overdue,
+        row.cancels or (),
+        read_switches(row.switches or []),
+        row.at,
+        Edge(row.low, row.places or ()),
+    )

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 
 from queueapp.jobs import holds
 from queueapp.jobs.control import Controls
-from queueapp.jobs.outlook import Outlook, look
+from queueapp.jobs.outlook import Edge, Outlook, look
 from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.line import Line
+from queueapp.worker.looks import SHARE
 from queueapp.worker.pump import Pump
 from queueapp.worker.sweeper import Sweeper
 from queueapp.worker.terms import Terms
@@ -29,6 +30,8 @@ HURRY_AFTER_S = 0.02
 # written in a transaction open for longer is then found as well.
 CONTROL_WINDOW = timedelta(hours=1)
 CONTROLS_EVERY_S = 60.0
+# A look at everything is due after ``SHARE`` times its own duration, and after this at the latest.
+WHOLE_EVERY_S = 60.0
 
 
 class Housekeeping:
@@ -52,6 +55,8 @@ class Housekeeping:
         self._controls = Controls()
         self._controls_at = 0.0
         self._seen: datetime | None = None
+        self._edge = Edge()
+        self._whole_at = 0.0
         self._holds = holds.Holds()
         self._hurried = False
         self._hurried_at = self._next_at = 0.0
@@ -89,20 +94,25 @@ class Housekeeping:
         return max(self._next_at - time.monotonic(), 0.0)
 
     def _look_up(self) -> None:
-        low = self._sweeper.low()
-        outlook = self._look(low)
-        self._sweeper.saw(outlook.oldest_alive)
+        began = time.monotonic()
+        whole = began >= self._whole_at
+        edge = self._edge.widened() if whole else self._edge
+        outlook = self._look(edge)
+        if whole:
+            now = time.monotonic()
+            self._whole_at = now + min(SHARE * (now - began), WHOLE_EVERY_S)
+        self._edge = outlook.edge
         self._heed(outlook)
         self._pump.expect_due(outlook.due_in_s)
         if outlook.overdue:
-            self._sweeper.sweep(low)
+            self._sweeper.sweep(edge.low)
 
-    def _look(self, low: datetime | None) -> Outlook:
-        whole = self._seen is None or time.monotonic() >= self._controls_at
-        since = None if whole or self._seen is None else self._seen - CONTROL_WINDOW
+    def _look(self, edge: Edge) -> Outlook:
+        all_controls = self._seen is None or time.monotonic() >= self._controls_at
+        since = None if all_controls or self._seen is None else self._seen - CONTROL_WINDOW
         with self._line.use() as connection:
-            outlook = look(connection, me=self._terms.actor, low=low, controls_since=since)
-        if whole:
+            outlook = look(connection, me=self._terms.actor, edge=edge, controls_since=since)
+        if all_controls:
             self._controls_at = time.monotonic() + CONTROLS_EVERY_S
         self._seen = outlook.at
         return outlook

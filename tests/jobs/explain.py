@@ -41,6 +41,12 @@ class Plan:
         return sum(map(_touched, scans)) + sum(_touched(n) - _touched(n["Plans"][0]) for n in locks)
 
     @property
+    def writing(self) -> int:
+        """Buffers touched to write rows and their index entries."""
+        writes = [n for n in self.nodes if n["Node Type"] == "ModifyTable"]
+        return sum(_touched(n) - sum(map(_touched, n["Plans"])) for n in writes)
+
+    @property
     def sorted_rows(self) -> float:
         """The most rows that any one Sort had to take."""
         return max((n["Actual Rows"] for n in self.nodes if n["Node Type"] == "Sort"), default=0)

@@ -34,7 +34,7 @@ FROM p"""
 
 _RUNNING = """
 SELECT claimed_at, lease_expires_at, lease_token, locked_by, cancel_requested_at FROM jobs
-WHERE status = 'running' AND claimed_at >= coalesce(:low, '-infinity')
+WHERE status = 'running'
 ORDER BY claimed_at, id LIMIT 10000
 """
 
@@ -54,8 +54,7 @@ reworded(control.LATEST, _LATEST)
 def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     now = now_utc()
     due: datetime | None = fetch(connection, _NEXT_DUE, after="-infinity")[0].at
-    running = fetch(connection, _RUNNING, low=given["low"])
-    alive = [row.claimed_at for row in running if row.lease_expires_at >= now]
+    running = fetch(connection, _RUNNING)
     cancels = [
         row.lease_token
         for row in running
@@ -64,10 +63,12 @@ def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     latest = fetch(connection, _LATEST, switches=given["switches"], since=given["since"])
     found = {
         "due_in_s": None if due is None else (due - now).total_seconds(),
-        "overdue": len(running) - len(alive),
-        "oldest_alive": min(alive, default=None),
+        "overdue": sum(1 for row in running if row.lease_expires_at < now),
         "cancels": cancels,
         "switches": [dict(row._mapping) for row in latest],
+        # No old snapshot keeps what is dead here: each look is at everything.
+        "low": None,
+        "places": None,
         "at": now,
     }
     return made(tuple(found), [tuple(found.values())])

@@ -22,6 +22,8 @@ ABOUT_POSTGRESQL = {
     "tests/connections/test_connections.py": "what its sessions are set to",
     "tests/faults/": "faults of its server, connections and locks",
     "tests/journeys/": "several worker processes at once",
+    "tests/jobs/test_cursor.py": "claims that begin where the last ended; there all begin anew",
+    "tests/jobs/test_flat.py": "plans and what they read",
     "tests/jobs/test_partitions.py": "the days of the ledger are partitions",
     "tests/jobs/test_plans.py": "plans and what they read",
     "tests/jobs/test_storm.py": "rivals for row locks",

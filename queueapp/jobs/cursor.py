@@ -15,6 +15,9 @@ from pydantic_core import to_json
 
 from queueapp.jobs.claim import Claim
 
+# Places that are kept. Without its place a priority is read from its head, which is always right.
+MOST = 100
+
 
 class Cursor:
     """Per priority, the last place in claim order that one claimer has taken."""
@@ -30,6 +33,8 @@ class Cursor:
         """Go on behind ``claims``, which come in claim order."""
         for claim in claims:
             self._places[claim.priority] = (claim.available_at, claim.created_at, claim.id)
+        while len(self._places) > MOST:
+            del self._places[next(iter(self._places))]
 
     def document(self) -> str:
         """The places as JSON, as the claim statement takes them."""

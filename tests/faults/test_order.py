@@ -95,6 +95,37 @@ def test_no_job_is_without_a_priority(journey: Journey, statement: str) -> None:
     stand(journey)
 
 
+def test_a_backlog_that_never_ends_hides_nothing_that_comes_in_behind_it(journey: Journey) -> None:
+    """Claims begin where the last one ended, and now and then everywhere."""
+
+    def feed(so_many: int = 1_000) -> None:
+        """Five seconds of work wait at all times."""
+        waiting = journey.one("SELECT count(*) FROM jobs WHERE status = 'queued'")
+        assert waiting > 10, "the backlog has ended: what follows would prove nothing"
+        if waiting < so_many:
+            journey.enqueue("journey.tick", {"ms": 20}, count=so_many - waiting)
+
+    def ended(*jobs: int) -> bool:
+        feed()
+        return all(journey.job(job).status == "succeeded" for job in jobs)
+
+    journey.enqueue("journey.tick", {"ms": 20}, count=100)
+    with journey.engine.connect() as psql, psql.begin():
+        new = NewJob(kind="journey.tick", payload={})
+        [late] = transitions.enqueue(psql, [new], producer="app", actor="app", via="python")
+        younger = journey.enqueue_one("journey.tick")
+        feed()
+        worker = journey.work("--concurrency", "4")
+        until(lambda: ended(younger), "a job is done that is younger than the late one")
+    long_ago = journey.one("SELECT clock_timestamp()") - timedelta(days=365)
+    back_dated = journey.enqueue_one("journey.tick", available_at=long_ago)
+
+    until(lambda: ended(late.id, back_dated), "what came in behind is done")
+
+    worker.stop()
+    stand(journey, every_claim_started=False)
+
+
 def test_a_job_whose_transaction_commits_late_is_found(journey: Journey) -> None:
     """Its id and its place in the line are lower than those of jobs that are long done."""
     journey.work("--concurrency", "2")

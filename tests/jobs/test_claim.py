@@ -15,6 +15,7 @@ from queueapp.connections import WORKER_SESSION
 from queueapp.jobs import transitions
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.claim import Claim, Holder
+from queueapp.jobs.cursor import Cursor
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
 from queueapp.jobs.transitions import NewJob
@@ -46,11 +47,13 @@ def expected(session: Session) -> list[int]:
     return [job.id for job in sorted(queued, key=key_of)]
 
 
-def drain(worker: sa.Connection, batch: int = 7) -> list[int]:
-    """Claim until nothing is left; the ids as they came."""
+def drain(worker: sa.Connection, after: Cursor | None = None) -> list[int]:
+    """Claim until nothing is left, each time behind ``after`` if there is one; the ids in order."""
     ids: list[int] = []
-    while claims := transitions.exchange(worker, [], HOLDER, slots=batch).claims:
+    while claims := transitions.exchange(worker, [], HOLDER, slots=7, after=after).claims:
         ids += [claim.id for claim in claims]
+        if after is not None:
+            after.pass_(claims)
     return ids
 
 
@@ -97,6 +100,7 @@ def rescheduled(_session: Session, worker: sa.Connection, ids: list[int]) -> Non
 PATHS = [fresh, retried, handed_back, recovered, requeued, unheld, rescheduled]
 
 
+@pytest.mark.parametrize("cursor", [True, False])
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("path", PATHS)
 def test_the_order_is_exact_on_every_path(
@@ -104,6 +108,7 @@ def test_the_order_is_exact_on_every_path(
     worker: sa.Connection,
     path: Callable[[Session, sa.Connection, list[int]], None],
     ties: bool,
+    cursor: bool,
 ) -> None:
     path(session, worker, enqueue_sixty(session))
     if ties:
@@ -115,7 +120,7 @@ def test_the_order_is_exact_on_every_path(
     wanted = expected(session)
 
     assert len(wanted) == 60
-    assert drain(worker) == wanted
+    assert drain(worker, Cursor() if cursor else None) == wanted
 
 
 def test_higher_priorities_run_first_and_zero_stands_between(

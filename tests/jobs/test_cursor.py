@@ -206,10 +206,9 @@ def test_a_priority_whose_jobs_are_gone_stays_known(line: Line) -> None:
     line.claim()
 
     for _ in range(2):
-        seen = line.look(edge)
-        edge = seen.edge.widened()
+        edge = line.look(edge).edge.widened()
 
-    assert seen.due_in_s is None
+    assert line.look(edge).due_in_s is None
     assert edge.places == [{"priority": 3}]
 
 

@@ -71,7 +71,7 @@ class Meter:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_many_jobs_under_a_held_snapshot_cost_what_is_stated_and_nothing_afterwards(
+def test_many_jobs_under_a_held_snapshot_cost_no_more_than_before(
     journey: Journey,
 ) -> None:
     worker = journey.work("--concurrency", "8")
@@ -85,8 +85,8 @@ def test_many_jobs_under_a_held_snapshot_cost_what_is_stated_and_nothing_afterwa
     meter.run("released")
 
     held = [pages for when, pages in meter.read.items() if when.startswith("held")]
-    # A claim walks past what cannot be removed: docs/scaling.md states what that comes to.
-    assert held[-1] < 8 * meter.read["before"]
+    # What cannot be removed is not walked again.
+    assert max(held) < 2 * meter.read["before"]
     assert meter.read["released"] < 1.5 * meter.read["before"]
     assert worker.is_running
     stand(journey)

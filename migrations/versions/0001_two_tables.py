@@ -42,28 +42,31 @@ CREATE TABLE jobs (
   started_at timestamptz,
   finished_at timestamptz,
   CONSTRAINT pk_jobs PRIMARY KEY (id),
-  CONSTRAINT ck_jobs_kind CHECK (kind ~ '^[a-z][a-z0-9_.-]{0,99}$'),
-  CONSTRAINT ck_jobs_status
-    CHECK (status IN ('queued','running','succeeded','failed','cancelled','held')),
-  CONSTRAINT ck_jobs_lease_iff_running
-    CHECK (num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at)
-           = CASE status WHEN 'running' THEN 4 ELSE 0 END),
-  CONSTRAINT ck_jobs_finished_iff_final
-    CHECK ((status IN ('succeeded','failed','cancelled')) = (finished_at IS NOT NULL)),
-  CONSTRAINT ck_jobs_attempts
-    CHECK (attempts BETWEEN 0 AND max_attempts
-           AND (status NOT IN ('queued','held') OR attempts < max_attempts)),
-  CONSTRAINT ck_jobs_handbacks CHECK (handbacks >= 0),
-  CONSTRAINT ck_jobs_held_for_iff_held
-    CHECK ((status = 'held') = (held_for IS NOT NULL)
-           AND (held_for IS NULL OR held_for IN ('kind','job'))),
-  CONSTRAINT ck_jobs_cancel_requested
-    CHECK (cancel_requested_at IS NULL OR status NOT IN ('queued','held')),
-  CONSTRAINT ck_jobs_progress CHECK (progress BETWEEN 0 AND 100),
-  CONSTRAINT ck_jobs_timeout CHECK (timeout_s >= 0),
-  CONSTRAINT ck_jobs_idempotency
-    CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)
-           AND length(idempotency_key) BETWEEN 1 AND 200)
+  CONSTRAINT ck_jobs_kind
+    CHECK (status <> 'queued' OR attempts > 0 OR kind ~ '^[a-z][a-z0-9_.-]{0,99}$'),
+  CONSTRAINT ck_jobs_state CHECK (CASE status
+    WHEN 'queued' THEN attempts < max_attempts
+      AND num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at,
+        finished_at, held_for, cancel_requested_at) = 0
+    WHEN 'running' THEN num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at) = 4
+      AND num_nonnulls(finished_at, held_for) = 0
+    WHEN 'succeeded' THEN finished_at IS NOT NULL
+      AND num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at,
+        held_for) = 0
+    WHEN 'failed' THEN finished_at IS NOT NULL
+      AND num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at,
+        held_for) = 0
+    WHEN 'cancelled' THEN finished_at IS NOT NULL
+      AND num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at,
+        held_for) = 0
+    WHEN 'held' THEN attempts < max_attempts AND coalesce(held_for IN ('kind','job'), false)
+      AND num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at,
+        finished_at, cancel_requested_at) = 0
+    ELSE false END),
+  CONSTRAINT ck_jobs_bounds CHECK (attempts BETWEEN 0 AND max_attempts AND handbacks >= 0
+    AND coalesce(progress BETWEEN 0 AND 100, true) AND coalesce(timeout_s >= 0, true)
+    AND (idempotency_key IS NULL) = (request_hash IS NULL)
+    AND coalesce(length(idempotency_key) BETWEEN 1 AND 200, true))
 ) WITH (
   fillfactor = 70,
   autovacuum_vacuum_scale_factor = 0.01,
@@ -167,28 +170,32 @@ CREATE TABLE jobs (
   started_at instant_text,
   finished_at instant_text,
   CONSTRAINT ck_jobs_kind
-    CHECK (kind GLOB '[a-z]*' AND kind NOT GLOB '*[^a-z0-9_.-]*' AND length(kind) <= 100),
-  CONSTRAINT ck_jobs_status
-    CHECK (status IN ('queued','running','succeeded','failed','cancelled','held')),
-  CONSTRAINT ck_jobs_lease_iff_running
-    CHECK ((locked_by IS NOT NULL) + (lease_token IS NOT NULL) + (lease_expires_at IS NOT NULL)
-           + (claimed_at IS NOT NULL) = CASE status WHEN 'running' THEN 4 ELSE 0 END),
-  CONSTRAINT ck_jobs_finished_iff_final
-    CHECK ((status IN ('succeeded','failed','cancelled')) = (finished_at IS NOT NULL)),
-  CONSTRAINT ck_jobs_attempts
-    CHECK (attempts BETWEEN 0 AND max_attempts
-           AND (status NOT IN ('queued','held') OR attempts < max_attempts)),
-  CONSTRAINT ck_jobs_handbacks CHECK (handbacks >= 0),
-  CONSTRAINT ck_jobs_held_for_iff_held
-    CHECK ((status = 'held') = (held_for IS NOT NULL)
-           AND (held_for IS NULL OR held_for IN ('kind','job'))),
-  CONSTRAINT ck_jobs_cancel_requested
-    CHECK (cancel_requested_at IS NULL OR status NOT IN ('queued','held')),
-  CONSTRAINT ck_jobs_progress CHECK (progress BETWEEN 0 AND 100),
-  CONSTRAINT ck_jobs_timeout CHECK (timeout_s >= 0),
-  CONSTRAINT ck_jobs_idempotency
-    CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)
-           AND length(idempotency_key) BETWEEN 1 AND 200)
+    CHECK (status <> 'queued' OR attempts > 0 OR (kind GLOB '[a-z]*'
+      AND kind NOT GLOB '*[^a-z0-9_.-]*' AND length(kind) <= 100)),
+  CONSTRAINT ck_jobs_state CHECK (CASE status
+    WHEN 'queued' THEN attempts < max_attempts
+      AND coalesce(locked_by, lease_token, lease_expires_at, claimed_at,
+        finished_at, held_for, cancel_requested_at) IS NULL
+    WHEN 'running' THEN locked_by IS NOT NULL AND lease_token IS NOT NULL
+      AND lease_expires_at IS NOT NULL AND claimed_at IS NOT NULL
+      AND coalesce(finished_at, held_for) IS NULL
+    WHEN 'succeeded' THEN finished_at IS NOT NULL
+      AND coalesce(locked_by, lease_token, lease_expires_at, claimed_at,
+        held_for) IS NULL
+    WHEN 'failed' THEN finished_at IS NOT NULL
+      AND coalesce(locked_by, lease_token, lease_expires_at, claimed_at,
+        held_for) IS NULL
+    WHEN 'cancelled' THEN finished_at IS NOT NULL
+      AND coalesce(locked_by, lease_token, lease_expires_at, claimed_at,
+        held_for) IS NULL
+    WHEN 'held' THEN attempts < max_attempts AND coalesce(held_for IN ('kind','job'), false)
+      AND coalesce(locked_by, lease_token, lease_expires_at, claimed_at,
+        finished_at, cancel_requested_at) IS NULL
+    ELSE false END),
+  CONSTRAINT ck_jobs_bounds CHECK (attempts BETWEEN 0 AND max_attempts AND handbacks >= 0
+    AND coalesce(progress BETWEEN 0 AND 100, true) AND coalesce(timeout_s >= 0, true)
+    AND (idempotency_key IS NULL) = (request_hash IS NULL)
+    AND coalesce(length(idempotency_key) BETWEEN 1 AND 200, true))
 )
 """
 

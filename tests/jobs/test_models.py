@@ -73,43 +73,45 @@ Refused = tuple[str, str, dict[str, str]]
 KINDS = ("''", "'Mail'", "'1mail'", "'a b'", "'a\nb'", "'é'", f"'{'a' * 101}'", "'a\n'")
 NOT_RUNNING = [status for status in Status if status is not Status.RUNNING]
 NOT_FINAL = [status for status in Status if status not in FINAL]
+NOT_WAITING = [status for status in Status if status not in WAITING]
 NOT_HELD = [status for status in Status if status is not Status.HELD]
 
 # Constraint, status and what is wrong with the row.
 SHAPE: list[Refused] = [
-    *(("kind", "queued", {"kind": kind}) for kind in KINDS),
-    *(("status", "queued", {"status": f"'{status}'"}) for status in ("waiting", "QUEUED", "")),
-    *(("progress", "running", {"progress": progress}) for progress in ("-1", "101")),
-    ("handbacks", "queued", {"handbacks": "-1"}),
-    ("timeout", "queued", {"timeout_s": "-1"}),
-    ("idempotency", "queued", {"idempotency_key": "'k'"}),
-    ("idempotency", "queued", {"request_hash": "'x'"}),
-    ("idempotency", "queued", {"idempotency_key": "''", "request_hash": "'x'"}),
-    ("idempotency", "queued", {"idempotency_key": f"'{'k' * 201}'", "request_hash": "'x'"}),
+    *(("kind", "queued", {"kind": kind, "attempts": "0"}) for kind in KINDS),
+    *(("state", "queued", {"status": f"'{status}'"}) for status in ("waiting", "QUEUED", "")),
+    *(("bounds", "running", {"progress": progress}) for progress in ("-1", "101")),
+    ("bounds", "queued", {"handbacks": "-1"}),
+    ("bounds", "queued", {"timeout_s": "-1"}),
+    ("bounds", "queued", {"idempotency_key": "'k'"}),
+    ("bounds", "queued", {"request_hash": "'x'"}),
+    ("bounds", "queued", {"idempotency_key": "''", "request_hash": "'x'"}),
+    ("bounds", "queued", {"idempotency_key": f"'{'k' * 201}'", "request_hash": "'x'"}),
 ]
 LEASES: list[Refused] = [
-    *(("lease_iff_running", "running", {field: "NULL"}) for field in LEASE),
+    *(("state", "running", {field: "NULL"}) for field in LEASE),
     *(
-        ("lease_iff_running", status, {field: value})
+        ("state", status, {field: value})
         for field, value in LEASE.items()
         for status in NOT_RUNNING
     ),
-    *(("lease_iff_running", status, LEASE) for status in NOT_RUNNING),
+    *(("state", status, LEASE) for status in NOT_RUNNING),
 ]
 ENDS: list[Refused] = [
-    *(("finished_iff_final", status, {"finished_at": "NULL"}) for status in FINAL),
-    *(("finished_iff_final", status, {"finished_at": "now()"}) for status in NOT_FINAL),
+    *(("state", status, {"finished_at": "NULL"}) for status in FINAL),
+    *(("state", status, {"finished_at": "now()"}) for status in NOT_FINAL),
 ]
 ATTEMPTS: list[Refused] = [
-    *(("attempts", status, {"attempts": wrong}) for status in Status for wrong in ("-1", "6")),
-    *(("attempts", status, {"attempts": "5"}) for status in WAITING),
-    *(("attempts", status, {"attempts": "0", "max_attempts": "0"}) for status in WAITING),
+    *(("bounds", status, {"attempts": "-1"}) for status in Status),
+    *(("bounds", status, {"attempts": "6"}) for status in NOT_WAITING),
+    *(("state", status, {"attempts": "5"}) for status in WAITING),
+    *(("state", status, {"attempts": "0", "max_attempts": "0"}) for status in WAITING),
 ]
 HOLDS: list[Refused] = [
-    ("held_for_iff_held", "held", {"held_for": "NULL"}),
-    ("held_for_iff_held", "held", {"held_for": "'queue'"}),
-    *(("held_for_iff_held", status, {"held_for": "'job'"}) for status in NOT_HELD),
-    *(("cancel_requested", status, {"cancel_requested_at": "now()"}) for status in WAITING),
+    ("state", "held", {"held_for": "NULL"}),
+    ("state", "held", {"held_for": "'queue'"}),
+    *(("state", status, {"held_for": "'job'"}) for status in NOT_HELD),
+    *(("state", status, {"cancel_requested_at": "now()"}) for status in WAITING),
 ]
 REFUSED = SHAPE + LEASES + ENDS + ATTEMPTS + HOLDS
 

@@ -114,6 +114,6 @@ def test_an_event_named_for_a_status_leads_to_it() -> None:
 
 def test_the_check_of_the_table_knows_the_same_statuses() -> None:
     checks = [c for c in Job.__table_args__ if isinstance(c, CheckConstraint)]
-    [status] = [str(check.sqltext) for check in checks if check.name == "ck_jobs_status"]
+    [state] = [str(check.sqltext) for check in checks if check.name == "ck_jobs_state"]
 
-    assert set(re.findall(r"'(\w+)'", status)) == set(Status)
+    assert set(re.findall(r"WHEN '(\w+)'", state)) == set(Status)

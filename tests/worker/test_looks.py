@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from queueapp.jobs import outlook
 from queueapp.jobs.claim import Claim, Holder
 from queueapp.jobs.models import Job
-from queueapp.worker import looks
+from queueapp.jobs.outlook import Edge, Outlook
+from queueapp.worker import housekeeping, looks
 from queueapp.worker.inbox import Mail
 from queueapp.worker.looks import LEAST_GAP_S, SHARE, Looks
 from tests.worker.conftest import Bench, Enqueue
@@ -147,3 +151,37 @@ def test_a_short_look_neither_drains_a_worker_nor_lets_it_sleep(
     assert worker.pump._patience() <= LEAST_GAP_S
     clock.now += 1
     assert [attempt.claim.id for attempt in claimed(worker)] == [late]
+
+
+# The looks of housekeeping
+
+
+@pytest.mark.postgresql("looks that begin at an edge")
+def test_looks_begin_at_the_edge_and_now_and_then_everywhere(
+    bench: Bench, enqueue: Enqueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges: list[Edge] = []
+
+    def slow(database: Any, *, edge: Edge, **how: Any) -> Outlook:
+        edges.append(edge)
+        time.sleep(0.01)
+        return outlook.look(database, edge=edge, **how)
+
+    monkeypatch.setattr(housekeeping, "look", slow)
+    enqueue()
+    worker = bench.worker()
+    began = time.monotonic()
+
+    worker.housekeeping.tick()
+    # Twenty times as long as it took, and it took a hundredth of a second at least.
+    assert worker.housekeeping._whole_at >= began + 21 * 0.01
+    worker.housekeeping._whole_at += 60
+    worker.housekeeping.tick()
+    worker.housekeeping._whole_at = 0
+    worker.housekeeping.tick()
+
+    first, narrow, wide = edges
+    assert first == Edge(places=[])
+    assert narrow.low is not None
+    assert [place["priority"] for place in narrow.places] == [0]
+    assert wide == Edge(places=[{"priority": 0}])

@@ -103,7 +103,6 @@ CREATE TABLE job_events (
   data jsonb,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
-  CONSTRAINT pk_job_events PRIMARY KEY (id, created_at),
   CONSTRAINT ck_job_events_job_or_scope CHECK ((job_id IS NULL) = (scope IS NOT NULL)),
   CONSTRAINT ck_job_events_kind_of_job CHECK ((job_id IS NULL) = (kind IS NULL))
 ) PARTITION BY RANGE (created_at)

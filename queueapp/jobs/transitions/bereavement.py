@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import Row
 
 from queueapp.jobs.backoff import Backoff, after_lost_lease
-from queueapp.jobs.database import Database, run, wake_on_commit
+from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import described
-from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, Expired, logged, lost
-from queueapp.jobs.transitions.settle import Outcome, settle
+from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, Expired, end, logged, lost
+from queueapp.jobs.transitions.settle import Outcome
 
 # ``suspects`` counts rows that somebody has locked as well, and claims that may not have begun: who
 # was not alone is not blamed. A locked row is left to the sweeper.
@@ -60,15 +60,7 @@ def take_back(database: Database, death: Death, *, actor: str, backoff: Backoff)
         died=death.how,
         crashed=death.crashed,
     )
-    if not rows:
-        return []
-    statuses = settle(database, [_outcome(row, death, backoff) for row in rows], actor=actor)
-    if "queued" in statuses.values():
-        wake_on_commit(database)
-    return [
-        Expired(row.id, row.kind, row.locked_by, row.attempts, statuses[row.lease_token], False)
-        for row in rows
-    ]
+    return end(database, rows, lambda row: _outcome(row, death, backoff), actor=actor)
 
 
 def _outcome(row: Row[Any], death: Death, backoff: Backoff) -> Outcome:

@@ -6,7 +6,7 @@ what becomes of each, then the same settle as a worker's own. The caller opens t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,11 +14,11 @@ from uuid import UUID
 from sqlalchemy import Row
 
 from queueapp.jobs.backoff import Backoff, after_failure, after_lost_lease
-from queueapp.jobs.database import Database, run, wake_on_commit
+from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import described
 from queueapp.jobs.status import Reason
-from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, Expired, logged, lost
-from queueapp.jobs.transitions.settle import Outcome, settle
+from queueapp.jobs.transitions.lost_lease import LEASE_COLUMNS, Expired, end, logged, lost
+from queueapp.jobs.transitions.settle import Outcome
 
 BATCH = 100
 
@@ -77,12 +77,7 @@ def expire(
         limit=limit,
         spare=list(spare),
     )
-    if not rows:
-        return []
-    statuses = settle(database, [_outcome(row, backoff) for row in rows], actor=actor)
-    if "queued" in statuses.values():
-        wake_on_commit(database)
-    return _expired(rows, statuses)
+    return end(database, rows, lambda row: _outcome(row, backoff), actor=actor)
 
 
 def locked_overdue(database: Database, *, low: datetime | None = None) -> set[UUID]:
@@ -91,15 +86,6 @@ def locked_overdue(database: Database, *, low: datetime | None = None) -> set[UU
     The holder may be alive and kept from writing: it deserves a moment once the row is free.
     """
     return {row.lease_token for row in run(database, _LOCKED, low=low)}
-
-
-def _expired(rows: Sequence[Row[Any]], statuses: dict[Any, str]) -> list[Expired]:
-    return [
-        Expired(
-            row.id, row.kind, row.locked_by, row.attempts, statuses[row.lease_token], row.timed_out
-        )
-        for row in rows
-    ]
 
 
 def _outcome(row: Row[Any], backoff: Backoff) -> Outcome:

@@ -18,6 +18,7 @@ SELECT quote_ident(current_user) AS role,
   array_remove(ARRAY[
     CASE WHEN current_setting('jit')::bool THEN 'jit = off' END,
     CASE WHEN current_setting('enable_seqscan')::bool THEN 'enable_seqscan = off' END,
+    CASE WHEN current_setting('enable_bitmapscan')::bool THEN 'enable_bitmapscan = off' END,
     CASE WHEN current_setting('idle_in_transaction_session_timeout') = '0'
       THEN 'idle_in_transaction_session_timeout = ''1h''' END
   ], NULL) AS advised

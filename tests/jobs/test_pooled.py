@@ -9,7 +9,12 @@ from sqlalchemy.orm import Session
 from queueapp.errors import SettingError
 from queueapp.jobs import pooled
 
-GOOD = {"jit": "off", "enable_seqscan": "off", "idle_in_transaction_session_timeout": "1h"}
+GOOD = {
+    "jit": "off",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "idle_in_transaction_session_timeout": "1h",
+}
 
 
 def tell(session: Session, settings: dict[str, str]) -> None:

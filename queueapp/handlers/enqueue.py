@@ -6,7 +6,7 @@ every worker, whatever version of the handler that has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
@@ -25,7 +25,8 @@ from queueapp.jobs.transitions import Json, NewJob
 AnySession: TypeAlias = Session | Connection | scoped_session[Session]
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: thousands are made at once, and each of its fields would cost a call.
+@dataclass(slots=True)
 class Enqueued:
     """What became of one request: ``id`` is the new job, or the one that has the key already.
 
@@ -173,22 +174,40 @@ def _answered(job: NewJob, answer: transitions.Enqueued) -> Enqueued:
 def _resolved(sent: dict[str, Any], payload: str) -> NewJob:
     known = registry.find(sent["kind"])
     attempts = known.max_attempts if known else None
-    due = sent.get("available_at")
-    return NewJob(
+    job = NewJob(
         kind=sent["kind"],
         payload=Json(payload),
-        priority=sent.get("priority", 0),
-        delay_s=_seconds(sent.get("delay")),
-        available_at=None if due is None else instant(due),
-        max_attempts=sent.get("max_attempts", attempts or policy.current().max_attempts),
-        timeout_s=sent.get("timeout", known.timeout_s if known else None),
-        key=sent.get("key"),
-        request_hash=_hash(sent) if "key" in sent else None,
+        max_attempts=attempts or policy.current().max_attempts,
+        timeout_s=known.timeout_s if known else None,
     )
+    # Most say no more than that, and pay for no more.
+    for name, value in sent.items():
+        if name in _RESOLVED:
+            _RESOLVED[name](job, value)
+    if "key" in sent:
+        job.key, job.request_hash = sent["key"], _hash(sent)
+    return job
 
 
-def _seconds(delay: float | timedelta | None) -> float | None:
-    return delay.total_seconds() if isinstance(delay, timedelta) else delay
+def _set_delay(job: NewJob, delay: float | timedelta) -> None:
+    job.delay_s = delay.total_seconds() if isinstance(delay, timedelta) else delay
+
+
+def _set_instant(job: NewJob, due: datetime | str) -> None:
+    job.available_at = instant(due)
+
+
+def _set(field_name: str) -> Callable[[NewJob, Any], None]:
+    return lambda job, value: setattr(job, field_name, value)
+
+
+_RESOLVED: dict[str, Callable[[NewJob, Any], None]] = {
+    "priority": _set("priority"),
+    "delay": _set_delay,
+    "available_at": _set_instant,
+    "max_attempts": _set("max_attempts"),
+    "timeout": _set("timeout_s"),
+}
 
 
 def _hash(sent: dict[str, Any]) -> str:

@@ -40,7 +40,8 @@ NOT_SENT: Final = NotSent.NOT_SENT
 _NotSent: TypeAlias = Literal[NotSent.NOT_SENT]
 
 
-@dataclass(frozen=True, kw_only=True)
+# Not frozen: thousands are made at once, and each of its fields would cost a call.
+@dataclass(kw_only=True)
 class EnqueueRequest:
     """One job as asked for; what was not sent stays ``NOT_SENT`` (None is a value, and refused).
 
@@ -87,15 +88,14 @@ def check_sent(sent: dict[str, Any]) -> tuple[str, list[Problem]]:
 
     The text is written once, for the check and for the database.
     """
-    found = [
-        problem((name,), detail)
-        for name, value in sent.items()
-        if name != "payload" and (detail := _CHECKS[name](value))
-    ]
+    found = []
+    for name, value in sent.items():
+        if name != "payload" and (detail := _CHECKS[name](value)):
+            found.append(problem((name,), detail))
     if "delay" in sent and "available_at" in sent:
         found.append(problem(("delay",), "give either delay or available_at"))
     text, of_payload = _check_payload(sent["kind"], sent.get("payload", {}))
-    return text, found + of_payload
+    return text, found + of_payload if found else of_payload
 
 
 def is_unknown(kind: Any) -> bool:

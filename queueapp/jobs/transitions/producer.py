@@ -59,7 +59,7 @@ class NewJob:
     request_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Enqueued:
     """What became of one request: a new job, a replay of an earlier one, or another request's key.
 

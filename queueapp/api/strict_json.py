@@ -54,8 +54,7 @@ class _Reader:
     def take(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) != len(pairs) and self._repeated is None:
-            names = [name for name, _ in pairs]
-            self._repeated = made, next(name for name in names if names.count(name) > 1)
+            self._repeated = made, _first_repeated(pairs)
         return made
 
     def refuse_repeated(self, value: Any) -> None:
@@ -64,6 +63,15 @@ class _Reader:
             # The object may be gone: it stood under a name that was itself given twice.
             place = next(_places(value, holder, ()), ())
             raise _invalid((*place, name), "given twice in one object")
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    met: set[str] = set()
+    for name, _ in pairs:
+        if name in met:
+            return name
+        met.add(name)
+    raise AssertionError("no name is repeated")
 
 
 def _places(value: Any, wanted: dict[str, Any], place: Place) -> Iterator[Place]:

@@ -80,6 +80,15 @@ def test_a_name_given_twice_is_refused(api: Api, raw: bytes, pointer: str) -> No
     assert pointers(answer) == [pointer]
 
 
+def test_a_name_given_twice_is_found_among_very_many(api: Api) -> None:
+    names = ",".join(f'"{name}":0' for name in [*range(100_000), 99_999])
+
+    answer = api.post_raw(f"{{{names}}}".encode())
+
+    assert problem(answer) == (422, "invalid_request")
+    assert pointers(answer) == ["/99999"]
+
+
 @pytest.mark.parametrize(
     ("payload", "pointer"),
     [

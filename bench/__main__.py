@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bench import raw, report
+from bench import raw, report, scaling
 from bench.course import Course
 from bench.errors import Missing
 from bench.options import docs_folder, parse
@@ -28,9 +28,16 @@ def main(words: list[str]) -> int:
         results = Path(options.report) if options.report else raw.newest(folder)
     conditions, lines = raw.read(results)
     folder = docs_folder(options, whole=not conditions["partial"])
-    page = report.write(folder, conditions, lines)
-    print(report.summary(conditions, lines))
-    print(f"raw results: {results}\nthe page: {page}")
+    # A ladder alone is no reason to write the other page anew.
+    pages = [scaling.write(folder, conditions, lines)]
+    if any(
+        not str(line.get("step", "")).startswith("ladder")
+        for line in lines
+        if line["peer"] != "limit"
+    ):
+        pages.append(report.write(folder, conditions, lines))
+    print(scaling.summary(conditions, lines), report.summary(conditions, lines), sep="\n\n")
+    print(f"raw results: {results}\nwritten: {', '.join(str(page) for page in pages if page)}")
     if conditions["quick"]:
         print("This was a quick run: few jobs, one round. Compare with care.")
     return 1 if failures else 0

@@ -27,6 +27,12 @@ class Caller:
         self._scratch = scratch
         self.address: dict[str, str] = {}
 
+    def of(self, peer: Peer) -> Caller:
+        """The same place with another setting of its queue."""
+        other = Caller(peer, self._installation, self._scratch)
+        other.address = self.address
+        return other
+
     def call(self, *words: object) -> dict[str, Any]:
         """Run the adaptor with ``words``; return its answer. Raises Failed with what it said."""
         return self._answer(str(words[0]), [*self._adaptor(), *map(str, words)])

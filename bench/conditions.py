@@ -30,6 +30,7 @@ def conditions(
         "postgresql_settings": services.SETTINGS,
         "peers": {peer.name: version(peer, installation) for peer in peers},
         "size": asdict(size),
+        "code": _code(),
     }
 
 
@@ -60,11 +61,19 @@ def _text(path: str) -> str:
 
 def _commit() -> str:
     """The commit that was measured, with a + when files differ from it."""
+    return _git("describe", "--always", "--dirty=+", "--exclude=*")
+
+
+def _code() -> str:
+    """The product's own files as committed, whatever else has changed."""
+    return " ".join(_git("rev-parse", f"HEAD:{folder}") for folder in ("queueapp", "migrations"))
+
+
+def _git(*words: str) -> str:
     try:
         asked = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=ROOT, check=False, capture_output=True, text=True,
-        )  # fmt: skip
+            ["git", *words], cwd=ROOT, check=False, capture_output=True, text=True
+        )
     except OSError:
         return ""
     return asked.stdout.strip()

@@ -19,7 +19,7 @@ from bench.own_workloads import OWN_WORKLOADS
 from bench.peer import Peer
 from bench.place import Database, Memory, Place
 from bench.progress import Progress
-from bench.raw import Raw
+from bench.raw import Raw, steps_done
 from bench.records import Records
 from bench.services import Postgres, Redis
 from bench.table import PEERS
@@ -42,7 +42,12 @@ class Course:
     binaries: Path | None
     quick: bool
     partial: bool
+    # The workloads were named: then each queue has them all.
+    named: bool = False
+    # A run to complete.
+    again: Path | None = None
     failures: int = 0
+    _done: set[tuple[int, str, str]] = field(default_factory=set)
     _missing: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -56,6 +61,8 @@ class Course:
             binaries=options.pg_bindir,
             quick=options.quick,
             partial=options.partial,
+            named=bool(options.workloads),
+            again=options.again,
         )
 
     @property
@@ -64,6 +71,7 @@ class Course:
 
     def go(self) -> Path:
         """Measure everything; stop what was started, however this ends."""
+        self._done = steps_done(self.again) if self.again else set()
         self._progress = Progress(sum(1 for _ in self._steps()))
         self._installation = Installation(self.scratch, self._progress.say)
         with ExitStack() as services:
@@ -73,32 +81,42 @@ class Course:
             self._postgres = services.enter_context(Postgres(self.scratch, self.binaries))
             self._redis = self._start_redis(services)
             self._records = Records(self.scratch / "records")
-            self._raw = Raw(self.scratch / "results", self._conditions())
+            self._raw = Raw(self.scratch / "results", self._conditions(), self.again)
             for round_, peer, workload in self._steps():
                 self._step(round_, peer, workload)
         return self._raw.path
 
     def _steps(self) -> Iterator[tuple[int, Peer | None, str]]:
-        """Round by round every peer in turn, the limit before each.
+        """Round by round every peer in turn, the limit before each queue.
 
         In a quick round a workload comes to all before the next one does.
         """
         for round_ in range(self.rounds):
-            if self.quick:
-                yield from ((round_, None, which) for which in LIMITS)
-                for workload in sorted(self.workloads, key=_most_telling_first):
-                    for peer in self.peers:
-                        if workload in self._workloads_of(peer):
-                            yield round_, peer, workload
-            else:
-                for peer in self.peers:
+            steps = list(self._quick_steps() if self.quick else self._whole_steps())
+            left = [
+                (peer, one) for peer, one in steps if (round_, peer.name, one) not in self._done
+            ]
+            before = None
+            for peer, one in left:
+                queue = "all" if self.quick else peer.program
+                if queue != before:
                     yield from ((round_, None, which) for which in LIMITS)
-                    yield from ((round_, peer, one) for one in self._workloads_of(peer))
+                before = queue
+                yield round_, peer, one
+
+    def _quick_steps(self) -> Iterator[tuple[Peer, str]]:
+        for workload in sorted(self.workloads, key=_most_telling_first):
+            yield from ((p, workload) for p in self.peers if workload in self._workloads_of(p))
+
+    def _whole_steps(self) -> Iterator[tuple[Peer, str]]:
+        for peer in self.peers:
+            yield from ((peer, one) for one in self._workloads_of(peer))
 
     def _workloads_of(self, peer: Peer) -> list[str]:
         if peer.name == "ours":
             return self.workloads
-        return [workload for workload in self.for_others if workload in WORKLOADS]
+        measured = WORKLOADS if self.named else peer.workloads
+        return [workload for workload in self.for_others if workload in measured]
 
     def _must_have_time(self, round_: int) -> None:
         if self.quick and time.monotonic() - self._began > QUICK_S * (round_ + 1):
@@ -126,7 +144,11 @@ class Course:
         if self._redis:
             versions["Redis"] = self._redis.version
         found = conditions(self.peers, self._installation, versions, self.size)
-        kinds = {"quick": self.quick, "partial": self.partial}
+        kinds = {
+            "quick": self.quick,
+            "partial": self.partial,
+            "named": self.workloads if self.named else None,
+        }
         return {**found, **kinds, "rounds": self.rounds, "workloads": self.workloads}
 
     def _step(self, round_: int, peer: Peer | None, workload: str) -> None:
@@ -144,7 +166,9 @@ class Course:
             why = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
             results = {workload: {"status": "failed", "why": " ".join(why.split())[:400]}}
         for key, figures in results.items():
-            self._progress.tell(self._raw.add(name, key, round_, **figures))
+            line = self._raw.add(name, key, round_, step=workload, **figures)
+            self.failures += line["status"] == "failed" and key != workload
+            self._progress.tell(line)
 
     def _measure(self, peer: Peer | None, workload: str) -> dict[str, Figures]:
         if peer is None:

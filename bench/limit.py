@@ -7,14 +7,11 @@ one statement each. No queue with a history can be much faster than ``batch`` on
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from bench import processes
-from bench.errors import Failed, Missing
+from bench import pgbench, processes
+from bench.errors import Failed
 from bench.services import Postgres
 
 DATABASE = "bench_limit"
@@ -76,7 +73,7 @@ WITH done AS (UPDATE jobs {_END} WHERE id = any(:j_ids::bigint[]) AND status = 1
 
 def measure(postgres: Postgres, which: str, *, seconds: int, scratch: Path) -> dict[str, Any]:
     """Run ``which`` for ``seconds``. Raises Missing without a pgbench, Failed when it fails."""
-    program = _pgbench(postgres.binaries)
+    pgbench.find(postgres.binaries)
     if not postgres.exists(DATABASE):
         postgres.make(DATABASE)
     count = _ENOUGH[which] * seconds
@@ -84,31 +81,11 @@ def measure(postgres: Postgres, which: str, *, seconds: int, scratch: Path) -> d
         for statement in (*_TABLES, _FILL.replace("{n}", str(count)), "ANALYZE", "CHECKPOINT"):
             connection.execute(statement.encode())
     used = processes.cpu_seconds(postgres.pid)
-    elapsed = _drive(program, postgres.url(DATABASE), _SCRIPTS[which], seconds, scratch)
+    script = pgbench.Script(text=_SCRIPTS[which], clients=CLIENTS)
+    url = postgres.url(DATABASE)
+    driven = pgbench.drive(postgres.binaries, url, script, seconds=seconds, scratch=scratch)
     used = processes.cpu_seconds(postgres.pid) - used
     done = int(postgres.ask("SELECT count(*) FROM jobs WHERE status = 2", DATABASE))
     if done >= count:
         raise Failed(f"limit {which}: {count} jobs were too few for {seconds} s")
-    return {"rate": done / elapsed, "jobs": done, "cpu_server": used / done * 1000}
-
-
-def _drive(program: str, url: str, script: str, seconds: int, scratch: Path) -> float:
-    """Run pgbench; return the seconds that it counts, without its connecting."""
-    file = scratch / "limit.sql"
-    file.write_text(script)
-    counts = ("--client", str(CLIENTS), "--jobs", "1", "--time", str(seconds))
-    command = [program, "--no-vacuum", "--protocol", "prepared", *counts, "--file", str(file), url]
-    ran = subprocess.run(command, check=False, capture_output=True, text=True)
-    found = re.search(r"transactions actually processed: (\d+)[^$]*tps = ([\d.]+)", ran.stdout)
-    if ran.returncode or not found:
-        raise Failed(f"pgbench: {ran.stderr.strip()[-300:]}")
-    return int(found[1]) / float(found[2])
-
-
-def _pgbench(binaries: Path) -> str:
-    """The one beside the server, else any."""
-    beside = binaries / "pgbench"
-    program = str(beside) if beside.exists() else shutil.which("pgbench")
-    if not program:
-        raise Missing(f"no pgbench in {binaries} nor on PATH")
-    return program
+    return {"rate": done / driven.seconds, "jobs": done, "cpu_server": used / done * 1000}

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from bench import raw
 from bench.installation import HERE, ROOT
 from bench.own_workloads import OWN_WORKLOADS
 from bench.table import BY_NAME, PEERS
@@ -30,10 +31,12 @@ queues and settings:
 {peers}
 
 examples:
-  bench/run                                    # everything, three rounds: two hours
+  bench/run                                    # everything, three rounds: about an hour
+  bench/run --resume                           # what an interrupted run still has to do
   bench/run --quick                            # one short round: under five minutes
   bench/run --only ours,pgqueuer-fast --workloads w3,w4 --rounds 5
-  bench/run --report                           # the page again, from the last results
+  bench/run --only ours --workloads ladder --docs   # the ladder of docs/scaling.md
+  bench/run --report                           # the pages again, from the last results
 
 A queue that cannot be installed or started is in the table as missing, with the
 reason. BullMQ needs redis-server (Debian: apt-get install redis-server), the
@@ -46,16 +49,37 @@ exit status: 0 all that could be measured was; 1 a queue failed; 2 wrong options
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Read the options; ends the process when they are wrong, or after --help."""
-    options = _parser().parse_args(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    options.scratch = options.scratch.resolve()
+    options.again = None
+    if options.resume is not None:
+        if options.only or options.workloads or options.quick:
+            parser.error("--resume goes on as the run began: name no queues nor workloads")
+        _take_up(options)
     options.partial = bool(options.only or options.workloads or options.quick)
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.only = options.only or list(BY_NAME)
     every = [*WORKLOADS, *OWN_WORKLOADS]
-    options.chosen = options.workloads or every
+    # The ladder takes minutes: in a quick run it has to be asked for.
+    whole = [one for one in every if one != "ladder" or not options.quick]
+    options.chosen = options.workloads or whole
     # The rest of a quick round is this product's alone: filling tables for all takes ten minutes.
     options.for_others = options.workloads or (list(QUICKLY) if options.quick else every)
-    options.scratch = options.scratch.resolve()
     return options
+
+
+def _take_up(options: argparse.Namespace) -> None:
+    """Set what the run that is to be completed began with; ``--rounds`` may ask for more."""
+    folder = options.scratch / "results"
+    options.again = Path(options.resume) if options.resume else raw.newest(folder)
+    conditions, _ = raw.read(options.again)
+    options.quick = conditions["quick"]
+    options.only = list(conditions["peers"])
+    options.workloads = conditions.get("named")
+    options.rounds = options.rounds or conditions["rounds"]
+    if not conditions["partial"]:
+        options.only = None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,7 +127,14 @@ def _parser() -> argparse.ArgumentParser:
         help="measure nothing: make the page from FILE, or from the last results",
     )
     parser.add_argument(
-        "--docs", action="store_true", help="write docs/benchmarks.md even from part of the bench"
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="complete an interrupted run (the last one); with --rounds N, add rounds to it",
+    )
+    parser.add_argument(
+        "--docs", action="store_true", help="write into docs/ even from part of the bench"
     )
     return parser
 

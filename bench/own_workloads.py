@@ -12,6 +12,7 @@ import psycopg
 from bench import processes
 from bench.drain import Load
 from bench.errors import Failed
+from bench.ladder import ladder
 from bench.place import Database
 from bench.services import free_port
 from bench.workloads import Figures, Subject
@@ -113,4 +114,5 @@ OWN_WORKLOADS = {
     "scheduled": behind_scheduled,
     "snapshot": under_a_snapshot,
     "memory": steady_memory,
+    "ladder": ladder,
 }

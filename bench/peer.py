@@ -54,6 +54,8 @@ class Peer:
     options: tuple[str, ...] = ()
     jobs: int = 20_000
     cap_s: float = 8.0
+    # Those that say something of this setting; what it shares with another is measured there.
+    workloads: tuple[str, ...] = ("w1", "w3", "w3b", "w4", "w5", "w6")
     # What a start needs before it is idle.
     warm_up_s: float = 2.5
     # Jobs that ran and are not marked done when a drain is cut short by the cap. A worker that

@@ -59,6 +59,7 @@ class Database(Place):
         self._postgres = postgres
         self._name = "bench_" + caller.peer.name.replace("-", "_")
         self.url = postgres.url(self._name)
+        self.binaries = postgres.binaries
         caller.address = {"BENCH_DSN": self.url}
 
     def settle_down(self) -> None:
@@ -98,6 +99,7 @@ class Database(Place):
             "history": self._store.history,
             # Only this product is asked for these.
             "pinned": self._store.waiting,
+            "ladder": self._store.waiting,
             "scheduled": stores.SCHEDULED_AHEAD,
         }[filled]
         if statement is None:

@@ -1,8 +1,9 @@
 """The raw results of a run: one JSON object a line, each written as soon as it is known.
 
-The first line has the conditions. A line of a measurement has ``peer``, ``workload``, ``round``,
-``load`` (the machine's load average then) and ``status``: ``ok`` with its figures, or ``missing``,
-``failed`` or ``none`` (nothing to measure) with ``why``.
+The first line has the conditions, and so has each with which a run was taken up again. A line of a
+measurement has ``peer``, ``workload``, ``round``, ``step`` (the workload as whose part it was
+measured), ``load`` (the machine's load average then) and ``status``: ``ok`` with its figures, or
+``missing``, ``failed`` or ``none`` (nothing to measure) with ``why``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,25 @@ from typing import Any
 Line = dict[str, Any]
 
 
-class Raw:
-    """The file of one run."""
+# What must not change where a run is taken up again.
+_SAME = ("machine", "versions", "postgresql_settings", "size", "code")
 
-    def __init__(self, folder: Path, conditions: Line) -> None:
+
+class Raw:
+    """The file of one run; ``again``: one that is taken up again.
+
+    Raises ValueError where the conditions have changed since: it would be two runs.
+    """
+
+    def __init__(self, folder: Path, conditions: Line, again: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / time.strftime("%Y%m%d-%H%M%S.jsonl", time.gmtime())
+        self.path = again or folder / time.strftime("%Y%m%d-%H%M%S.jsonl", time.gmtime())
+        if again:
+            before = read(again)[0]
+            now = json.loads(json.dumps(conditions))
+            changed = [name for name in _SAME if before.get(name) != now.get(name)]
+            if changed:
+                raise ValueError(f"{again} cannot be completed: {', '.join(changed)} differ now")
         self._write({"workload": "conditions", **conditions})
 
     def add(self, peer: str, workload: str, round_: int, **figures: Any) -> Line:
@@ -45,7 +59,24 @@ def read(path: Path) -> tuple[Line, list[Line]]:
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     if not lines or lines[0].get("workload") != "conditions":
         raise ValueError(f"{path} does not begin with the conditions of a run")
-    return lines[0], lines[1:]
+    starts = [line for line in lines if line["workload"] == "conditions"]
+    found = [line for line in lines if line["workload"] != "conditions"]
+    good = {_name(line) for line in found if line["status"] == "ok" and line["peer"] != "limit"}
+    kept = [line for line in found if line["status"] == "ok" or _name(line) not in good]
+    return {**starts[0], "rounds": starts[-1]["rounds"], "starts": len(starts)}, kept
+
+
+def steps_done(path: Path) -> set[tuple[int, str, str]]:
+    """Round, peer and workload of what has a figure."""
+    return {
+        (line["round"], line["peer"], str(line.get("step", line["workload"])))
+        for line in read(path)[1]
+        if line["status"] == "ok"
+    }
+
+
+def _name(line: Line) -> tuple[str, str, int]:
+    return line["peer"], line["workload"], line["round"]
 
 
 def newest(folder: Path) -> Path:

@@ -22,9 +22,12 @@ class Records:
 
     def progress(self) -> tuple[int, float]:
         """How many runs began so far, and when the first did (0.0: none has). Cheap."""
-        heads = [PAIR.unpack(head) for head in map(_head, self._files()) if head]
-        begun = [first for _, first in heads if first]
-        return int(sum(runs for runs, _ in heads)), min(begun, default=0.0)
+        heads = self._heads()
+        return int(sum(runs for runs, _ in heads)), min((at for _, at in heads), default=0.0)
+
+    def beginnings(self) -> list[float]:
+        """When each process that has begun a job began its first."""
+        return [first for _, first in self._heads()]
 
     def runs(self, jobs: int) -> tuple[list[int], list[float]]:
         """How often each of ``jobs`` ran, and when it first began (0.0: never)."""
@@ -36,6 +39,10 @@ class Records:
                     times[job] += int(count)
                     firsts[job] = min(first, firsts[job] or first)
         return times, firsts
+
+    def _heads(self) -> list[tuple[float, float]]:
+        heads = [PAIR.unpack(head) for head in map(_head, self._files()) if head]
+        return [(runs, first) for runs, first in heads if first]
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("*.runs"))

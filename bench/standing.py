@@ -44,6 +44,14 @@ def _against_others(results: Results) -> list[tuple[str, str]]:
         (f"drain ÷ {title(name)}", _times(ratio(results, ("ours", "w3"), (name, "w3"))))
         for name in (peer.name for peer in _OTHERS)
     ]
+    if name := best(results, _ON_POSTGRESQL, "w1"):
+        found = ratio(results, ("ours-autocommit", "w1"), (name, "w1"))
+        rows.append(
+            (
+                f"lone enqueue in autocommit mode ÷ the best on PostgreSQL, {title(name)}",
+                _times(found),
+            )
+        )
     everybody = [peer.name for peer in _OTHERS]
     for workload, text, names in (
         ("w1", "lone enqueue ÷ the best on PostgreSQL", _ON_POSTGRESQL),

@@ -5,6 +5,12 @@ from __future__ import annotations
 from bench.peer import Store
 
 _PAYLOAD = "jsonb_build_object('n', g, 'pad', repeat('x', 80))"
+# Of ours, as the product writes it.
+_ENQUEUED = """
+        INSERT INTO job_events (job_id, kind, event, to_status, attempt, actor, data)
+        SELECT id, 'bench.noop', 'enqueued', 'queued', 0, 'app', jsonb_build_object(
+            'priority', priority, 'available_at', available_at, 'via', 'python')
+"""
 
 OURS = Store(
     finished="SELECT count(*) FROM jobs WHERE status = 'succeeded'",
@@ -13,10 +19,9 @@ OURS = Store(
         WITH j AS (
             INSERT INTO jobs (kind, payload, status, producer)
             SELECT 'bench.noop', {payload}, 'queued', 'app' FROM generate_series(0, {n} - 1) g
-            RETURNING id
+            RETURNING id, priority, available_at
         )
-        INSERT INTO job_events (job_id, kind, event, to_status, actor)
-        SELECT id, 'bench.noop', 'enqueued', 'queued', 'app' FROM j
+        {enqueued} FROM j
     """,
     history="""
         WITH j AS (
@@ -117,13 +122,13 @@ SCHEDULED_AHEAD = """
         INSERT INTO jobs (kind, payload, status, priority, available_at, producer)
         SELECT 'bench.noop', {payload}, 'queued', 100, now() + interval '1 year', 'app'
         FROM generate_series(1, {n}) g
-        RETURNING id
+        RETURNING id, priority, available_at
     )
-    INSERT INTO job_events (job_id, kind, event, to_status, actor)
-    SELECT id, 'bench.noop', 'enqueued', 'queued', 'app' FROM j
+    {enqueued} FROM j
 """
 
 
 def fill(statement: str, count: int) -> str:
     """A statement from above with the number and the payload of the jobs filled in."""
-    return statement.replace("{payload}", _PAYLOAD).replace("{n}", str(count))
+    whole = statement.replace("{enqueued}", _ENQUEUED.strip())
+    return whole.replace("{payload}", _PAYLOAD).replace("{n}", str(count))

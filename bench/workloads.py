@@ -25,23 +25,27 @@ class Size:
 
     lone: int = 2_000
     most_jobs: int = 20_000
-    most_cap_s: float = 15.0
-    paced: int = 300
+    most_cap_s: float = 14.0
+    # Beyond what settles the rate of a drain from a deep queue.
+    deep_s: float = 8.0
+    paced: int = 200
     paced_per_s: float = 20.0
     waiting: int = 500_000
     history: int = 1_000_000
     scheduled: int = 1_000_000
     # More than any queue does in that time.
-    pinned: int = 1_500_000
+    pinned: int = 1_000_000
     pinned_s: float = 60.0
     api: int = 4_000
     steady: int = 200_000
     limit_s: int = 2
+    ladder: int = 200_000
+    ladder_s: float = 5.0
 
     @property
     def fillings(self) -> dict[str, int]:
         """How many jobs lie in a place that is filled: by the name of the filling."""
-        names = ("waiting", "history", "scheduled", "pinned")
+        names = ("waiting", "history", "scheduled", "pinned", "ladder")
         return {name: getattr(self, name) for name in names}
 
 
@@ -49,6 +53,7 @@ FULL = Size()
 QUICK = Size(
     lone=300, most_jobs=5_000, most_cap_s=3.0, paced=40, waiting=30_000, history=30_000,
     scheduled=30_000, pinned=60_000, pinned_s=4.0, api=800, steady=20_000, limit_s=1,
+    ladder=80_000, ladder_s=2.0,
 )  # fmt: skip
 
 
@@ -134,9 +139,9 @@ def _wait_for(records: Records, count: int) -> None:
 
 
 def deep(subject: Subject) -> dict[str, Figures]:
-    """W5: half a million jobs wait; one worker, 15 seconds."""
+    """W5: half a million jobs wait; one worker, 8 seconds."""
     subject.place.fresh("waiting")
-    return {"w5": subject.drain(subject.size.waiting, subject.size.most_cap_s)}
+    return {"w5": subject.drain(subject.size.waiting, min(subject.cap_s, subject.size.deep_s))}
 
 
 def after_a_million(subject: Subject) -> dict[str, Figures]:

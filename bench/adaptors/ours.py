@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from bench.adaptors import ours_handlers  # noqa: F401 - registers the kind that is enqueued
-from bench.adaptors.harness import DSN, PAD, chunks, run
+from bench.adaptors.harness import DSN, PAD, VARIANT, chunks, run
 from queueapp import create_app, enqueue
 from queueapp.handlers import EnqueueRequest, enqueue_many
 
@@ -31,6 +33,16 @@ def lone(job: int) -> None:
         session.commit()
 
 
+def connected() -> Callable[[int], None]:
+    """The same on a connection in autocommit mode, as docs/handlers.md has it."""
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+    def lone(job: int) -> None:
+        enqueue(connection, KIND, {"n": job, "pad": PAD})
+
+    return lone
+
+
 def bulk(count: int) -> None:
     """A thousand jobs in each transaction."""
     for numbers in chunks(count):
@@ -43,4 +55,5 @@ def bulk(count: int) -> None:
 
 
 if __name__ == "__main__":
-    run(setup, lone, bulk)
+    lone_way = connected() if VARIANT == "autocommit" and "lone" in sys.argv else lone
+    run(setup, lone_way, bulk)

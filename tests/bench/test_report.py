@@ -35,7 +35,7 @@ def conditions(**changed: Any) -> Line:
         "date": "2030-01-02 03:04 UTC",
         "machine": "2 × some processor, 8 GiB, some system",
         "load_at_start": 0.1,
-        "versions": {"PostgreSQL": "18.1", "Redis": "7.0"},
+        "versions": {"PostgreSQL": "18.1", "Redis": "7.0", "Python": "3.13"},
         "postgresql_settings": {"shared_buffers": "512MB"},
         "peers": {"ours": "0.1.0", "pgqueuer-fast": "1.6.0", "bullmq": ""},
         "size": {name: getattr(FULL, name) for name in FULL.__dataclass_fields__},

@@ -173,3 +173,27 @@ def test_the_command_measures_this_product_from_end_to_end(tmp_path: Path) -> No
     assert {line["status"] for line in lines} == {"ok"}
     assert "this product" in (tmp_path / "page" / "benchmarks.md").read_text()
     assert not list(tmp_path.glob("postgres-*"))
+
+
+def test_what_a_run_still_has_to_do_begins_with_its_limits(tmp_path: Path) -> None:
+    words = ["--only", "ours,pgqueuer-fast", "--workloads", "w1,w3", "--scratch", str(tmp_path)]
+    whole = Course.of(parse([*words, "--rounds", "1"]))
+    begun = raw.Raw(tmp_path / "results", {**whole_conditions(), "rounds": 1})
+    begun.add("ours", "w1", 0, step="w1", rate=1.0)
+
+    left = Course.of(parse(["--resume", "--scratch", str(tmp_path)]))
+    left._done = raw.steps_done(begun.path)
+
+    def steps(course: Course) -> list[tuple[str, str]]:
+        return [(peer.name if peer else "limit", one) for _, peer, one in course._steps()]
+
+    limits = [("limit", "one"), ("limit", "batch")]
+    other = [*limits, ("pgqueuer-fast", "w1"), ("pgqueuer-fast", "w3")]
+    assert steps(whole) == [*limits, ("ours", "w1"), ("ours", "w3"), *other]
+    assert steps(left) == [*limits, ("ours", "w3"), *other]
+    assert left.again == begun.path
+
+
+def whole_conditions() -> dict[str, Any]:
+    peers = {"ours": "1", "pgqueuer-fast": "1"}
+    return {"peers": peers, "quick": False, "partial": True, "named": ["w1", "w3"]}

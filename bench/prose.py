@@ -19,8 +19,9 @@ AGAIN = """\
 ## Run it again
 
 ```sh
-bench/run            # all of it
+bench/run            # all of it, about an hour
 bench/run --quick    # one short round, under five minutes
+bench/run --resume   # complete a run that was interrupted
 bench/run --help     # one queue, one workload, more rounds, another PostgreSQL
 bench/run --report   # this page again, from the last results
 ```
@@ -47,7 +48,9 @@ CAVEATS = """\
 
 def workloads(conditions: Line) -> str:
     """What each workload is, with the sizes of the run."""
-    size = {name: f"{value:,g}" for name, value in conditions["size"].items()}
+    # A run of an earlier version has fewer sizes.
+    known = {"deep_s": conditions["size"].get("most_cap_s", 0), **conditions["size"]}
+    size = {name: f"{value:,g}" for name, value in known.items()}
     return f"""\
 ## The workloads
 
@@ -60,12 +63,17 @@ with a fresh database, copied from a migrated one, after `ANALYZE` and a checkpo
   first start to the last end that the store has; cut after 8 to 14 seconds, {size["most_cap_s"]} s
   at most. **W3b**: two workers.
 - **W4** idle to start: {size["paced"]} jobs, {size["paced_per_s"]} a second at uneven moments.
-- **W5** many waiting: {size["waiting"]} jobs wait.
+- **W5** many waiting: {size["waiting"]} jobs wait; cut after {size["deep_s"]} s.
 - **W6** long history: {size["history"]} jobs have ended before.
 - For this product alone: {size["api"]} jobs through the API on eight connections (gunicorn, two
   processes of four threads); a drain with {size["scheduled"]} jobs of a higher priority scheduled
   ahead; a drain under a snapshot that is held all the while, {size["pinned_s"]} s at most; and the
-  worker's memory over {size["steady"]} jobs.
+  worker's memory over {size["steady"]} jobs. Its ladder of processes stands
+  in [Outgrowing one machine](scaling.md).
+
+A queue that stands here at two settings has W3b, W5 and W6 at the faster one, which takes larger
+batches with the same SQL: a – there is a workload that this setting was not given. What could
+not be measured stands there with its reason.
 
 After each drain the workers are stopped with grace and every job is looked at: it must have run
 exactly once and be marked done in the store, else that measurement is a failure and has no figure.

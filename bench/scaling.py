@@ -17,7 +17,7 @@ from bench.tables import NOTHING, number, shown, table
 
 PAGE = "scaling.md"
 PICTURE = "scaling-ladder.svg"
-BEGIN, END = "<!-- ladder:begin -->", "<!-- ladder:end -->"
+BEGIN, END = "<!-- bench ladder begin -->", "<!-- bench ladder end -->"
 AHEAD = (4, 8, 16, 32)
 # CPU milliseconds of the handler itself.
 HANDLERS_MS = (0, 1, 10)

@@ -85,7 +85,7 @@ def test_a_ladder_alone_renews_its_part_of_the_page_and_no_other(
     page = (tmp_path / "page" / "scaling.md").read_text()
     old = (ROOT / "docs" / "scaling.md").read_text()
     for part in (0, 2):
-        marks = re.compile("(<!-- ladder:(?:begin|end) -->)")
+        marks = re.compile("(<!-- bench ladder (?:begin|end) -->)")
         assert marks.split(page)[part * 2] == marks.split(old)[part * 2]
     assert "2030-01-02" in page
     tree = ET.parse(tmp_path / "page" / "images" / scaling.PICTURE).getroot()

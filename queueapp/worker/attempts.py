@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection, Container
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -67,7 +68,11 @@ class Attempts:
     def begin(self, attempt: Attempt) -> bool:
         """Mark the start of the handler; False when the claim has been withdrawn."""
         with self._lock:
-            if attempt.given_up or attempt.claim.token not in self._held:
+            if attempt.given_up:
+                # Nobody runs it, so its slot is free.
+                self._held.pop(attempt.claim.token, None)
+                return False
+            if attempt.claim.token not in self._held:
                 return False
             attempt.began = time.monotonic()
             return True
@@ -77,8 +82,13 @@ class Attempts:
         with self._lock:
             self._held.pop(attempt.claim.token, None)
 
-    def withdraw(self, *, prefetched_for: float | None = None) -> list[Attempt]:
-        """Take back claims that have not begun: all, or those prefetched so many seconds ago."""
+    def withdraw(
+        self, *, prefetched_for: float | None = None, kinds: Container[str] = ()
+    ) -> list[Attempt]:
+        """Take back claims that have not begun: all, or those prefetched so many seconds ago.
+
+        Those of ``kinds`` go at once.
+        """
         now = time.monotonic()
         with self._lock:
             waiting = [
@@ -87,6 +97,7 @@ class Attempts:
                 if attempt.began is None
                 and (
                     prefetched_for is None
+                    or attempt.claim.kind in kinds
                     or (not attempt.claim.started and now - attempt.claimed >= prefetched_for)
                 )
             ]
@@ -133,17 +144,21 @@ class Attempts:
         """Prefetched claims at work for ``older_than`` seconds whose start the database lacks."""
         now = time.monotonic()
         with self._lock:
-            late = [
-                (attempt, now - attempt.began)
+            return [
+                Begun(attempt.claim.id, attempt.claim.token, now - attempt.began)
                 for attempt in self._held.values()
                 if attempt.began is not None
                 and not attempt.start_known
                 and not attempt.given_up
                 and now - attempt.began >= older_than
             ]
-            for attempt, _ in late:
-                attempt.start_known = True
-        return [Begun(attempt.claim.id, attempt.claim.token, ago) for attempt, ago in late]
+
+    def starts_known(self, tokens: Collection[UUID]) -> None:
+        """The database has these starts now."""
+        with self._lock:
+            for token in tokens:
+                if token in self._held:
+                    self._held[token].start_known = True
 
     def await_the_pump(self) -> bool:
         """Whether there are prefetched claims that wait, or whose start is not written yet."""

@@ -86,8 +86,9 @@ class LeaseKeeper:
 
     def _heed(self, attempt: Attempt, token: UUID, answer: Renewal) -> None:
         is_over = self._left_s(attempt) <= 0
-        if answer == "busy" and is_over:
-            # Its handler may be who holds the row, in a transaction that never ends.
+        if answer in ("busy", "renewed") and is_over:
+            # Its handler may be who holds the row, in a transaction that never ends; and a row that
+            # has no start yet knows of no end.
             answer = "timeout"
         story.renewed(attempt, answer)
         if answer == "cancel":

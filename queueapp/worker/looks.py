@@ -2,7 +2,7 @@
 
 What came in behind the cursor is found by a whole look, which costs more the more dead entries an
 old snapshot keeps. So whole looks take a twentieth of the time at most, and none is left out before
-the worker sleeps: it only sleeps until the next one may be.
+the worker sleeps: it only sleeps until the next one may be, five seconds at most.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from queueapp.jobs.cursor import Cursor
 # A whole look is due after so many times its own duration, and not sooner than this.
 SHARE = 20
 LEAST_GAP_S = 0.02
+# What took long may have waited for a lock or a frozen server: nobody is to wait 20 times that.
+MOST_GAP_S = 5.0
 
 
 class Looks:
@@ -26,25 +28,29 @@ class Looks:
         self._filter: object = None
         self._whole_at = 0.0
         self._began: float | None = None
+        self._unanswered = False
         self._missed = False
 
     def next(self, holder: Holder) -> Cursor | None:
         """Where the claim that is made now begins; None: everywhere."""
         now = time.monotonic()
-        # Kinds that were left out until now lie behind the cursor.
-        if (kinds := (holder.only, holder.skip)) != self._filter or now >= self._whole_at:
-            self._filter = kinds
-            self._began = now
-            return None
-        self._began = None
-        return self._cursor
+        # Kinds that were left out until now lie behind the cursor; and a look without an answer
+        # has found nothing.
+        changed = (holder.only, holder.skip) != self._filter
+        whole = changed or self._unanswered or now >= self._whole_at
+        self._filter = (holder.only, holder.skip)
+        self._began = now if whole else None
+        self._unanswered = True
+        return None if whole else self._cursor
 
     def brought(self, claims: Sequence[Claim], wanted: int) -> None:
         """Learn what that claim has brought."""
+        self._unanswered = False
         self._missed = self._began is None and len(claims) < wanted
         if self._began is not None:
             now = time.monotonic()
-            self._whole_at = now + max(LEAST_GAP_S, SHARE * (now - self._began))
+            gap = SHARE * (now - self._began)
+            self._whole_at = now + min(max(gap, LEAST_GAP_S), MOST_GAP_S)
         self._cursor.pass_(claims)
 
     @property

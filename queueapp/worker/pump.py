@@ -76,6 +76,8 @@ class Pump:
         self._due_at = self._looks_at = 0.0
         self._busy = False
         self._suspect = False
+        # Whether the last claim was made and answered.
+        self._answered = False
         # Jobs were made that may be due later; ``look_soon`` has housekeeping see when the next is.
         self._heard = self._awaited = False
         self.look_soon: Callable[[], None] = lambda: None
@@ -103,8 +105,8 @@ class Pump:
 
     def expect_due(self, seconds: float | None) -> None:
         """Housekeeping says when the next job is due; the pump looks then."""
-        self._awaited = seconds is not None and seconds > 0
         self._due_at = time.monotonic() + (FALLBACK_S if seconds is None else max(seconds, 0.0))
+        self._awaited = seconds is not None and seconds > 0
         # Also for a job due later: the pump may be in a wait that ends after that.
         if (seconds is not None and seconds <= 0) or self._due_at < self._looks_at - SOON_S:
             self._inbox.wake()
@@ -129,8 +131,9 @@ class Pump:
         return 0.0
 
     def _patience(self) -> float:
-        until_due = max(self._due_at - time.monotonic(), 0.0)
-        waits = [FALLBACK_S, until_due if until_due > 0 else FALLBACK_S]
+        waits = [FALLBACK_S]
+        if self._awaited:
+            waits.append(max(self._due_at - time.monotonic(), 0.0))
         if self._unwritten:
             waits.append(BUSY_RETRY_S if self._busy else 0.0)
         if self._suspect:
@@ -161,10 +164,10 @@ class Pump:
         return self._open.pop(token), self._unwritten.pop(token)
 
     def _unstart(self) -> None:
-        """Give back prefetched claims that have waited too long, or all of them at the end."""
-        patience = PATIENCE_S if self.claiming else None
+        """Give back what has not begun and has waited too long, is held, or is not to begin."""
+        patience = PATIENCE_S if self.claiming and not self.paused else None
         reason = Reason.PREFETCH_UNUSED if self.claiming else Reason.SHUTDOWN
-        withdrawn = self._attempts.withdraw(prefetched_for=patience)
+        withdrawn = self._attempts.withdraw(prefetched_for=patience, kinds=self.holder.skip)
         for attempt in withdrawn:
             self._unwritten[attempt.claim.token] = handed_back(attempt, self.terms, reason)
         if withdrawn:
@@ -174,7 +177,7 @@ class Pump:
     def _report_starts(self, connection: Connection) -> None:
         starts = self._attempts.unreported_starts(START_REPORT_S)
         if starts:
-            transitions.begin(connection, starts)
+            self._attempts.starts_known(transitions.begin(connection, starts))
 
     def _adopt(self, connection: Connection) -> None:
         """After a lost answer: claims that were made for us and that we never heard of."""
@@ -188,27 +191,37 @@ class Pump:
         slots, prefetch = self._room()
         outcomes = list(self._unwritten.values())
         if not outcomes and slots + prefetch == 0:
-            self._note_drained(slots, 0)
+            self._note_drained(nothing_due=False)
             return
         exchange = self._ask(connection, outcomes, slots, prefetch)
+        # At once, before anything else can fail: nobody else can run them. The log comes last.
+        self._start(exchange.claims)
         ended = [(*self._close(token), status) for token, status in exchange.accepted.items()]
         if len(exchange.accepted) < len(outcomes):
             self._explain(connection)
         else:
             self._busy = False
         story.polled(len(outcomes), slots + prefetch, len(exchange.claims))
-        # Handlers first, the log after them.
-        self._start(exchange.claims)
         story.settled(ended)
-        if any(status == Status.QUEUED and end.delay_s is None for _, end, status in ended):
-            # Given back for somebody else to run, who may be asleep.
-            wake_on_commit(connection)
-        # A retry is due later as well.
-        self._heard = self._heard or Status.QUEUED in exchange.accepted.values()
+        returned = self._note_returned(connection, ended)
         if self._heard and len(exchange.claims) < slots + prefetch:
             self._heard = False
             self.look_soon()
-        self._note_drained(slots, len(exchange.claims))
+        looked = slots > 0 and self._looks.patience is None and self._answered
+        self._note_drained(nothing_due=looked and not exchange.claims and not returned)
+
+    def _note_returned(self, connection: Connection, ended: list[story.Settled]) -> bool:
+        """Whether jobs went back to the queue, where the claim beside could not see them yet."""
+        waits = [end.delay_s for _, end, status in ended if status == Status.QUEUED]
+        if None in waits:
+            # Given back for somebody else to run, who may be asleep.
+            wake_on_commit(connection)
+        if waits:
+            # A retry is due later.
+            self._heard = True
+            if self.terms.drain:
+                self._inbox.wake()
+        return bool(waits)
 
     def _room(self) -> tuple[int, int]:
         if not self.claiming or self.paused or self.blind:
@@ -221,6 +234,7 @@ class Pump:
         self, connection: Connection, outcomes: list[Outcome], slots: int, prefetch: int
     ) -> transitions.Exchange:
         wanted = slots + prefetch
+        self._answered = False
         after = self._looks.next(self.holder) if wanted else None
         try:
             exchange = transitions.exchange(
@@ -228,6 +242,7 @@ class Pump:
             )
             if wanted:
                 self._looks.brought(exchange.claims, wanted)
+            self._answered = True
             return exchange
         except (DataError, IntegrityError):
             if not outcomes:
@@ -264,9 +279,8 @@ class Pump:
             story.claimed(attempt.claim)
             self._hand_over(attempt)
 
-    def _note_drained(self, slots: int, claimed: int) -> None:
-        nothing_due = claimed == 0 and self._looks.patience is None
-        self.drained = nothing_due and (slots > 0 or self.paused) and self.settled
+    def _note_drained(self, *, nothing_due: bool) -> None:
+        self.drained = (nothing_due or self.paused) and self.settled
 
     def measured(self, kind: str, ran_s: float, *, well: bool) -> None:
         """Learn from a finished run how much may be prefetched."""

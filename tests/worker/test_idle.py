@@ -88,7 +88,8 @@ def test_a_claim_that_finds_no_job_has_housekeeping_see_when_the_next_is_due(
     assert woken == [True]
     statements = Statements(bench.engine)
     # What was just claimed comes first.
-    assert 0 < (soon := worker.housekeeping.tick()) < 1
+    soon = worker.housekeeping.tick()
+    assert 0 < soon < 1
     time.sleep(soon)
     worker.housekeeping.tick()
     assert 3500 < worker.pump._due_at - time.monotonic() <= 3600

@@ -17,7 +17,7 @@ from queueapp.jobs.models import Job
 from queueapp.jobs.outlook import Edge, Outlook
 from queueapp.worker import housekeeping, looks
 from queueapp.worker.inbox import Mail
-from queueapp.worker.looks import LEAST_GAP_S, SHARE, Looks
+from queueapp.worker.looks import LEAST_GAP_S, MOST_GAP_S, SHARE, Looks
 from tests.worker.conftest import Bench, Enqueue
 from tests.worker.test_pump import claimed
 
@@ -55,7 +55,7 @@ def claim(looks: Looks, clock: Clock, *, took: float, brought: int, wanted: int 
 
 
 @pytest.mark.parametrize(
-    ("took", "gap"), [(0.0001, LEAST_GAP_S), (0.01, SHARE * 0.01), (3.0, SHARE * 3.0)]
+    ("took", "gap"), [(0.0001, LEAST_GAP_S), (0.01, SHARE * 0.01), (3.0, MOST_GAP_S)]
 )
 def test_whole_looks_take_a_share_of_the_time_and_keep_a_gap(
     clock: Clock, took: float, gap: float
@@ -67,6 +67,15 @@ def test_whole_looks_take_a_share_of_the_time_and_keep_a_gap(
     assert not claim(looks, clock, took=0, brought=10)
     clock.now += 0.02 * gap
     assert claim(looks, clock, took=0, brought=10)
+
+
+def test_after_a_look_without_an_answer_comes_a_whole_one(clock: Clock) -> None:
+    looks = Looks()
+    claim(looks, clock, took=0.001, brought=10)
+    assert looks.next(ME) is not None
+
+    assert looks.next(ME) is None
+    assert looks.next(ME) is None
 
 
 def test_a_look_behind_the_cursor_costs_no_part_of_the_share(clock: Clock) -> None:

@@ -52,8 +52,8 @@ def _renewed(connection: Connection, job_id: int, token: Any, given: Parameters)
 
 
 _BEGIN = """
-UPDATE jobs SET started_at = :at
-WHERE id = :id AND lease_token = :token AND started_at IS NULL
+UPDATE jobs SET started_at = coalesce(started_at, :at)
+WHERE id = :id AND lease_token = :token
 """
 
 
@@ -65,7 +65,7 @@ def _begin(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         _BEGIN,
         [{"id": job, "token": token, "at": after(-ago)} for job, token, ago in starts],
     )
-    return ()
+    return made(("token",), [(token,) for token in given["tokens"]])
 
 
 _PROGRESS = """

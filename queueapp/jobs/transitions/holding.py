@@ -90,9 +90,10 @@ WITH locked AS MATERIALIZED (
   ) j
 )
 UPDATE jobs j SET
-  started_at = clock_timestamp() - make_interval(secs => l.ago_s)
+  started_at = coalesce(j.started_at, clock_timestamp() - make_interval(secs => l.ago_s))
 FROM locked l
-WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token AND j.started_at IS NULL
+WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token
+RETURNING l.token
 """
 
 _PROGRESS = """
@@ -139,16 +140,20 @@ def renew(database: Database, held: Sequence[Held], holder: Holder) -> dict[UUID
     return {row.token: row.answer for row in rows}
 
 
-def begin(database: Database, begun: Iterable[Begun]) -> None:
-    """Write when the handlers of prefetched claims began."""
+def begin(database: Database, begun: Iterable[Begun]) -> set[UUID]:
+    """Write when the handlers of prefetched claims began; the tokens of those that are written.
+
+    A row that somebody has locked is not: without a start it has no time-out, so say it again.
+    """
     begun = list(begun)
-    run(
+    rows = run(
         database,
         _BEGIN,
         ids=[start.id for start in begun],
         tokens=[start.token for start in begun],
         agos=[start.ago_s for start in begun],
     )
+    return {row.token for row in rows}
 
 
 def write_progress(database: Database, reports: Iterable[Progress]) -> None:

@@ -42,7 +42,7 @@ def _many(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     return made(("pos", "id", "outcome", "request_hash"), numbered)
 
 
-@instead_of(sql.ONE, sql.ONE_WHOLE, writes=True)
+@instead_of(sql.ONE, sql.ONE_WHOLE, sql.FRESH, sql.FRESH_WHOLE, writes=True)
 def _one(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     item = {**given, "payload": json.loads(given["payload"])}
     ((job_id, outcome, _),) = _enqueue(connection, [item], given)

@@ -21,27 +21,39 @@ _LOGGED = """logged AS (
   FROM put ORDER BY id
 )"""
 
-# Without a row: a rival's transaction has the key.
-_ONE = f"""
+_PUT = f"""
 WITH put AS (
   INSERT INTO {_INTO})
   VALUES (%(kind)s, %(payload)s::jsonb, 'queued', %(priority)s,
     {_DUE.format(at="%(available_at)s::timestamptz", delay="%(delay_s)s::float8")},
-    statement_timestamp(), %(max_attempts)s, %(timeout_s)s, %(producer)s, %(key)s,
-    %(request_hash)s)
-  {_NOT_TWICE}
-  RETURNING j.*
+    statement_timestamp(), %(max_attempts)s, %(timeout_s)s, %(producer)s, {{key}})
+  {{unless}}
+  RETURNING {{put}}
 ),
 {_LOGGED}
 SELECT 'new' AS outcome, {{columns}} FROM put
+"""
+
+# Without a key there is no rival: a fifth less work for the server.
+_FRESH = _PUT.replace("{key}", "NULL, NULL").replace("{unless}", "")
+# Without a row: a rival's transaction has the key.
+_ONE = (
+    _PUT.replace("{key}", "%(key)s, %(request_hash)s").replace("{unless}", _NOT_TWICE)
+    + """
 UNION ALL
-SELECT CASE WHEN request_hash = %(request_hash)s THEN 'replay' ELSE 'conflict' END, {{columns}}
+SELECT CASE WHEN request_hash = %(request_hash)s THEN 'replay' ELSE 'conflict' END, {columns}
 FROM jobs
 WHERE producer = %(producer)s AND idempotency_key = %(key)s AND NOT EXISTS (SELECT FROM put)
 """
-ONE = _ONE.format(columns="id, request_hash")
+)
 # By name: a column that is added must not change what a prepared statement answers.
-ONE_WHOLE = _ONE.format(columns=", ".join(Job.__table__.columns.keys()))
+_WHOLE = ", ".join(Job.__table__.columns.keys())
+_LINE = "id, kind, priority, available_at, request_hash"
+
+ONE = _ONE.format(put=_LINE, columns="id, request_hash")
+ONE_WHOLE = _ONE.format(put=_WHOLE, columns=_WHOLE)
+FRESH = _FRESH.format(put=_LINE, columns="id, request_hash")
+FRESH_WHOLE = _FRESH.format(put=_WHOLE, columns=_WHOLE)
 
 _RECORD = """kind text, payload jsonb, priority smallint, delay_s float8, available_at timestamptz,
     max_attempts integer, timeout_s integer"""

@@ -1,8 +1,8 @@
-"""Enqueue: the one verb of producers, in three statements that share their parts.
+"""Enqueue: the one verb of producers, in four statements that share their parts.
 
-One job takes the shortest, many without a key the quick one, many of which some have keys the one
-that answers each with its outcome. What is too much for one statement takes several in one
-transaction.
+One job takes the shortest, which looks for a rival only if there is a key. Many without a key take
+the quick one, many of which some have keys the one that answers each with its outcome. What is too
+much for one statement takes several in one transaction.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ def enqueue_one(
     database: Database, job: NewJob, *, producer: str, actor: str, via: str, whole: bool = False
 ) -> Enqueued:
     """Do the same for one job, in one round trip; ``whole``: answer with its row as well."""
-    statement = sql.ONE_WHOLE if whole else sql.ONE
+    if job.key is None:
+        statement = sql.FRESH_WHOLE if whole else sql.FRESH
+    else:
+        statement = sql.ONE_WHOLE if whole else sql.ONE
     # A copy of its own dictionary: a payload may be large.
     given = {**vars(job), "payload": _json(job), "producer": producer, "actor": actor, "via": via}
     for _ in range(_ROUNDS):

@@ -35,6 +35,7 @@ class Curve:
     line: Sequence[Point]
     points: Sequence[Point] = ()
     guess: bool = False
+    colour: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def curves(title: str, about: str, across: str, drawn: Sequence[Curve]) -> str:
         f'<text class="title" x="16" y="24">{escape(title)}</text>',
         f'<text class="quiet" x="16" y="42">{escape(about)}</text>',
         *_grid(x, y, across),
-        *(_curve(number, curve, x, y) for number, curve in enumerate(drawn)),
+        *(_curve(curve, x, y) for curve in drawn),
         *_labels(drawn, y),
         "</svg>",
     ]
@@ -95,14 +96,16 @@ def _grid(x: _Scale, y: _Scale, across: str) -> list[str]:
     return [*drawn, f"{named}{escape(across)}</text>"]
 
 
-def _curve(number: int, curve: Curve, x: _Scale, y: _Scale) -> str:
+def _curve(curve: Curve, x: _Scale, y: _Scale) -> str:
     line = " ".join(f"{x.at(one):.1f},{y.at(rate):.1f}" for one, rate in curve.line)
     guess = " guess" if curve.guess else ""
     marks = "".join(
         f'<circle class="mark" cx="{x.at(one):.1f}" cy="{y.at(rate):.1f}" r="4.5"/>'
         for one, rate in curve.points
     )
-    return f'<g class="c{number % 5}"><polyline class="line{guess}" points="{line}"/>{marks}</g>'
+    return (
+        f'<g class="c{curve.colour % 5}"><polyline class="line{guess}" points="{line}"/>{marks}</g>'
+    )
 
 
 def _labels(drawn: Sequence[Curve], y: _Scale) -> list[str]:
@@ -113,8 +116,8 @@ def _labels(drawn: Sequence[Curve], y: _Scale) -> list[str]:
         above = max(at, above + 17)
         left = _WIDE - _RIGHT + 8
         parts.append(
-            f'<g class="c{number % 5}"><rect class="mark" x="{left}" y="{above - 3:.1f}"'
-            f' width="10" height="4"/></g>'
+            f'<g class="c{drawn[number].colour % 5}"><rect class="mark" x="{left}"'
+            f' y="{above - 3:.1f}" width="10" height="4"/></g>'
             f'<text x="{left + 16}" y="{above + 4:.1f}">{escape(drawn[number].label)}</text>'
         )
     return parts

@@ -69,10 +69,11 @@ _NO_MODEL = "\nToo few rungs were measured to fit the model.\n"
 def picture(results: Results, model: Model) -> str:
     """Measured points, the model's lines through them, and what it says of 32 processors."""
     drawn = []
-    for series in _fitted(model):
+    for colour, series in enumerate(_fitted(model)):
         points = [(float(n), rate) for n in RUNGS if (rate := _rate(results, series, n))]
         line = [(float(n), model.rate(series.name, n)) for n in (1, 2, 3, 4, 6, 8)]
-        drawn.append(Curve(series.title.replace("`", ""), line, points))
+        label = series.title.replace("`", "").replace("the same SQL", "its SQL")
+        drawn.append(Curve(label, line, points, colour=colour))
     for end, name in ((model.most_serial_s, "least"), (model.least_serial_s, "most")):
         line = [
             (float(n), model.rate("noop", n, cores=32, serial_s=end))
@@ -139,7 +140,7 @@ def _off(results: Results, model: Model | None, series: Series, count: int) -> s
     rung = _rung(results, series, count)
     if not model or not rung or rung.series not in model.alone_s:
         return NOTHING
-    return f"{model.residual(rung) * 100:+.0f} %"
+    return f"{round(model.residual(rung) * 100):+d} %"
 
 
 def _model(conditions: Line, results: Results) -> Model | None:
@@ -184,7 +185,8 @@ def _foretold(results: Results, model: Model) -> str:
 ![Jobs a second by worker processes](images/{PICTURE})
 
 Fitted: a serial part of {serial} µs a job; {model.used_cores:.2f} of {model.cores} processors in
-use at the busiest rung, {model.share:.0%}; residuals of {model.error:.0%}, root of the mean square.
+use at the busiest rung, {model.share * 100:.0f} %; residuals of {model.error * 100:.1f} %, root of
+the mean square.
 
 {table(["", "a process alone, µs a job", "CPU, µs a job"], alone)}
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, Row
 
+from queueapp.jobs.backoff import counts
 from queueapp.jobs.claim import CLAIM_COLUMNS
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import (
@@ -69,7 +70,7 @@ def _changes(row: Row[Any], outcome: Mapping[str, Any]) -> dict[str, Any]:
     changed = {
         "status": status,
         "attempts": row.attempts - given_back,
-        "handbacks": row.handbacks + given_back,
+        "handbacks": row.handbacks + (given_back if counts(outcome["reason"]) else 0),
         "available_at": after(outcome["delay_s"]) if delayed else instant_text(row.available_at),
         "result": json_text(outcome["result"]),
         **_errors(row, outcome),
@@ -161,10 +162,12 @@ def _due(connection: Connection, given: Parameters, any_kind: bool) -> Iterator[
         yield from rows
 
 
-def _claim(connection: Connection, given: Parameters, any_kind: bool) -> list[tuple[Any, ...]]:
-    """Claim up to ``n``; the values of ``CLAIM_COLUMNS`` of each, in claim order."""
+def _claim(
+    connection: Connection, given: Parameters, due: Sequence[Row[Any]]
+) -> list[tuple[Any, ...]]:
+    """Claim what is ``due``; the values of ``CLAIM_COLUMNS`` of each, in claim order."""
     claims, updates, events = [], [], []
-    for nth, row in enumerate(list(_due(connection, given, any_kind)), 1):
+    for nth, row in enumerate(due, 1):
         now, token, started = clock(), uuid4(), nth <= given["slots"]
         limit = (given["job_timeout"] if row.timeout_s is None else row.timeout_s) or None
         lease = min(given["lease"], limit) if started and limit else given["lease"]
@@ -188,8 +191,10 @@ def _claim(connection: Connection, given: Parameters, any_kind: bool) -> list[tu
 
 
 def _exchange(connection: Connection, given: Parameters, any_kind: bool) -> Sequence[Row[Any]]:
+    # Looked up before: what is given back here is not claimed again in the same breath.
+    due = list(_due(connection, given, any_kind))
     done = _settled(connection, given["outcomes"], given["me"])
-    claims = _claim(connection, given, any_kind)
+    claims = _claim(connection, given, due)
     token, blank = _CLAIMED.index("lease_token"), [None] * len(_CLAIMED)
     settled = []
     for status, own, job_id in done:

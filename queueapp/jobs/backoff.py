@@ -77,6 +77,14 @@ def after_failure(
     return Decision("retry", delay, reason)
 
 
+def counts(reason: str | None) -> bool:
+    """Whether giving back for this reason is a handback, of which there may be only so many.
+
+    What was only waiting in a worker was never offered to a handler: however often, it is as new.
+    """
+    return reason != Reason.PREFETCH_UNUSED
+
+
 def after_handback(
     verb: Literal["release", "defer"],
     handbacks: int,
@@ -86,7 +94,7 @@ def after_handback(
     reason: str | None = None,
 ) -> Decision:
     """Decide about an attempt that is given back unused; too many of them end the job."""
-    if handbacks >= backoff.max_handbacks:
+    if counts(reason) and handbacks >= backoff.max_handbacks:
         return Decision("fail", reason=Reason.HANDED_BACK_TOO_OFTEN)
     return Decision(verb, None if delay_s is None else _storable(delay_s), reason)
 

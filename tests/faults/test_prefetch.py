@@ -15,13 +15,46 @@ WARM_UP = 40
 BEHIND = 10
 
 
+def enqueue_slow_one(journey: Journey, kind: str) -> tuple[list[int], int]:
+    """Short jobs and one of ``kind`` after them, all before what waits already."""
+    short = journey.enqueue("journey.tick", count=WARM_UP, priority=1)
+    return short, journey.enqueue_one(kind, priority=1)
+
+
+def handed_back_behind(journey: Journey, job: int, slow: int) -> int:
+    """How often ``job`` was, once ``slow`` has run so long that nothing waits behind it."""
+
+    def look() -> list[int]:
+        rows = journey.rows(
+            """
+            SELECT (SELECT count(*) FROM job_events
+                    WHERE job_id = waiting.id AND reason = 'prefetch_unused') AS often
+            FROM jobs waiting, jobs slow
+            WHERE waiting.id = %(job)s AND waiting.status = 'queued' AND slow.id = %(slow)s
+              AND slow.started_at < clock_timestamp() - interval '1 s'""",
+            job=job,
+            slow=slow,
+        )
+        return [row.often for row in rows]
+
+    return until(look, "it waits in no worker")[0]
+
+
 def test_job_that_kills_its_process_takes_no_attempt_from_jobs_that_never_began(
     journey: Journey,
 ) -> None:
-    before = journey.enqueue("journey.tick", count=WARM_UP)
-    journey.enqueue_one("journey.exit")
+    """Also when they were handed back before, as often as a lease may be lost for nothing."""
     behind = journey.enqueue("journey.tick", count=BEHIND, max_attempts=1)
+    before, gate = enqueue_slow_one(journey, "journey.gate")
     doomed = journey.work("--concurrency=1", "--lease=2", ready=False)
+    while handed_back_behind(journey, behind[0], gate) < 3:
+        more, following = enqueue_slow_one(journey, "journey.gate")
+        before += [*more, gate]
+        journey.open(gate)
+        gate = following
+    more, _ = enqueue_slow_one(journey, "journey.exit")
+    before += [*more, gate]
+    journey.open(gate)
     until(lambda: not doomed.is_running, "the job has killed its process")
     taken = journey.rows(
         "SELECT attempts, started_at FROM jobs WHERE status = 'running' AND id = ANY(%(ids)s)",

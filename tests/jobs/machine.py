@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from queueapp.jobs import transitions
 from queueapp.jobs.backoff import LOST_UNSTARTED_LIMIT, Backoff
 from queueapp.jobs.claim import Claim, Holder
+from queueapp.jobs.status import Reason
 from queueapp.jobs.transitions import Begun, Held, NewJob, Outcome, Progress
 from tests.factories import outcome
 
@@ -21,7 +22,7 @@ HOLDERS = (Holder("worker:one", 60.0), Holder("worker:two", 60.0))
 SWEEPER = "sweeper:one"
 BACKOFF = Backoff(base_s=3600, cap_s=7200)
 FINAL = ("succeeded", "failed", "cancelled")
-VERBS = st.sampled_from(["succeed", "retry", "fail", "release", "defer", "cancel"])
+VERBS = st.sampled_from(["succeed", "retry", "fail", "release", "unused", "defer", "cancel"])
 _EMPTY = {
     "postgresql": ["TRUNCATE jobs, job_events RESTART IDENTITY"],
     "sqlite": ["DELETE FROM jobs", "DELETE FROM job_events", "DELETE FROM sqlite_sequence"],
@@ -153,7 +154,10 @@ class Workers(RuleBasedStateMachine):
             among = live if live and pick % 2 else mine
             claim = among[pick // 2 % len(among)]
             over = verb == "retry" and claim.attempt >= claim.max_attempts
-            sent[claim.token] = outcome(claim, "fail" if over else verb, delay_s=delay)
+            end = outcome(claim, "fail" if over else verb, delay_s=delay)
+            if verb == "unused":
+                end = end._replace(verb="release", reason=Reason.PREFETCH_UNUSED)
+            sent[claim.token] = end
         return sent
 
     def holds(self, claim: Claim) -> bool:
@@ -194,7 +198,7 @@ class Workers(RuleBasedStateMachine):
         assert status == wanted
         if wanted == "queued" and sent.verb in ("release", "defer"):
             job.attempts -= 1
-            job.handbacks += 1
+            job.handbacks += sent.reason is None
         job.to(wanted, event)
 
     def ending(self, job: Modelled, verb: str) -> tuple[str, str]:

@@ -112,6 +112,12 @@ def test_too_many_handbacks_end_the_job(verb: str) -> None:
     assert (decision.verb, decision.reason) == ("fail", Reason.HANDED_BACK_TOO_OFTEN)
 
 
+def test_a_job_that_only_waited_in_a_worker_is_never_given_back_too_often() -> None:
+    decision = after_handback("release", 10**6, BACKOFF, reason=Reason.PREFETCH_UNUSED)
+
+    assert (decision.verb, decision.reason) == ("release", Reason.PREFETCH_UNUSED)
+
+
 def test_an_unknown_kind_waits_longer_each_time_and_never_ends() -> None:
     delays = [unknown_kind(handbacks).delay_s for handbacks in range(8)]
 

@@ -14,7 +14,7 @@ from queueapp.jobs import transitions
 from queueapp.jobs.backoff import LOST_UNSTARTED_LIMIT, Backoff
 from queueapp.jobs.claim import Claim
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.status import Status
+from queueapp.jobs.status import Reason, Status
 from queueapp.jobs.transitions import Expired
 from tests.factories import HOLDER, make_job, outcome
 
@@ -141,6 +141,25 @@ def test_a_lease_lost_before_its_start_gives_the_attempt_back_three_times(
     assert [
         event.reason for event in events_of(session, claims[0]) if event.event == "released"
     ] == ["lease_lost_before_start"] * 3
+
+
+def test_giving_back_what_only_waited_uses_up_nothing(
+    session: Session, worker: sa.Connection
+) -> None:
+    make_job(session, max_attempts=1)
+    session.commit()
+    for _ in range(LOST_UNSTARTED_LIMIT):
+        [claim] = transitions.exchange(worker, [], HOLDER, slots=0, prefetch=1).claims
+        unused = outcome(claim, "release", reason=Reason.PREFETCH_UNUSED)
+        transitions.settle(worker, [unused], actor=HOLDER.name)
+        assert (job_of(session, claim).attempts, job_of(session, claim).handbacks) == (0, 0)
+    [claim] = lose_again(worker, started=False)
+
+    [expired] = sweep(session)
+
+    assert expired.status == "queued"
+    assert (job_of(session, claim).attempts, job_of(session, claim).handbacks) == (0, 1)
+    assert events_of(session, claim)[-1].reason == "lease_lost_before_start"
 
 
 @pytest.mark.parametrize("started", [True, False])

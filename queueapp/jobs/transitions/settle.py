@@ -61,7 +61,8 @@ outcome AS MATERIALIZED (
 # can neither be hashed nor merged. A plan kept from a small table would read a large one whole.
 #
 # A cancel request wins over every end but success, decided on the locked row, not on what the
-# worker believed. ``given_back``: the attempt did not count.
+# worker believed. ``given_back``: the attempt did not count. What was only waiting in a worker was
+# never offered to a handler: that is no handback, and uses up nothing.
 _SETTLED = """
 locked AS MATERIALIZED (
   SELECT o.*, j.cancel
@@ -86,7 +87,7 @@ settled AS (
     status = m.to_status,
     locked_by = NULL, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL,
     attempts = j.attempts - m.given_back,
-    handbacks = j.handbacks + m.given_back,
+    handbacks = j.handbacks + CASE WHEN m.reason = 'prefetch_unused' THEN 0 ELSE m.given_back END,
     available_at = CASE WHEN m.to_status = 'queued' AND m.delay_s IS NOT NULL
       THEN clock_timestamp() + make_interval(secs => m.delay_s) ELSE j.available_at END,
     started_at = CASE WHEN m.to_status <> 'queued' THEN

@@ -119,7 +119,7 @@ class NotJson(QueueError):
 
 
 class InvalidRequest(QueueError):
-    """Well-formed but invalid; ``errors`` lists every problem: ``{"pointer", "detail"}``."""
+    """Well-formed but invalid; ``errors`` lists the problems: ``{"pointer", "detail"}``."""
 
     code = "invalid_request"
     status = 422
@@ -127,7 +127,7 @@ class InvalidRequest(QueueError):
 
 
 class InvalidJob(InvalidRequest):
-    """A job that cannot be enqueued as asked for; ``errors`` lists every problem."""
+    """A job that cannot be enqueued as asked for; ``errors`` lists the problems."""
 
     code = "invalid_job"
     title = "The job is not valid"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from flask import Blueprint, Response, request, url_for
@@ -17,8 +18,9 @@ from queueapp.api.bulk_items import (
     items_of_array,
     items_of_lines,
     lines_of,
+    sparing,
 )
-from queueapp.api.reading import read_body, read_query, refuse_encoded, whole_chunks
+from queueapp.api.reading import read_json, read_query, refuse_encoded, whole_chunks
 from queueapp.api.schemas import BulkQuery
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import BadRequest, IdempotencyConflict, InvalidJob, NotJson
@@ -28,8 +30,10 @@ from queueapp.handlers.problems import problem
 
 LARGEST_BULK = 16 * 1024 * 1024
 MOST_ITEMS = 5_000
-# Of so many the first say what is wrong.
+# A refusal lists no more problems.
 MOST_TOLD = 200
+# Where each job is answered by itself, each bad one says its first problem; all say no more.
+MOST_KEPT = 5_000
 
 bp = Blueprint("api_bulk", __name__, url_prefix="/api/jobs")
 
@@ -66,10 +70,11 @@ def _read_items() -> list[Good | Bad]:
     if request.mimetype == "application/x-ndjson":
         refuse_encoded()
         with whole_chunks():
-            return list(items_of_lines(lines_of(io.BufferedReader(_Body(), 64 * 1024)), MOST_ITEMS))
+            lines = lines_of(io.BufferedReader(_Body(), 64 * 1024))
+            return list(sparing(items_of_lines(lines, MOST_ITEMS), MOST_KEPT))
     if request.mimetype != "application/json":
         raise NotJson("send the header Content-Type: application/json, or application/x-ndjson")
-    return list(items_of_array(read_body(), MOST_ITEMS))
+    return list(sparing(items_of_array(read_json(), MOST_ITEMS), MOST_KEPT))
 
 
 class _Body(io.RawIOBase):
@@ -94,10 +99,13 @@ def _refuse_bad(items: Sequence[Good | Bad]) -> None:
     bad = sum(isinstance(item, Bad) for item in items)
     if not bad:
         return
-    errors = [{**one, "pointer": f"/{place}{one['pointer']}"} for place, one in _problems(items)]
+    errors = [
+        {**one, "pointer": f"/{place}{one['pointer']}"}
+        for place, one in islice(_problems(items), MOST_TOLD)
+    ]
     first = f"{errors[0]['pointer']} {errors[0]['detail']}"
     said = f"{bad} of {len(items)} jobs are not valid, so none was created; the first: {first}"
-    raise InvalidJob(said, errors=errors[:MOST_TOLD], invalid=bad)
+    raise InvalidJob(said, errors=errors, invalid=bad)
 
 
 def _problems(items: Sequence[Good | Bad]) -> Iterator[tuple[int, dict[str, str]]]:

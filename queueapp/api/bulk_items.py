@@ -1,24 +1,24 @@
 """Many jobs in one document: a JSON array, or NDJSON read line by line.
 
-Each item is checked when it is met and kept as what will be written, so a body is never in memory
-as text, values and rows at once.
+Each item is parsed and checked when it is met and kept as what will be written, so the values of a
+body are never in memory all at once. Nothing is parsed behind the first item that is one too many.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from queueapp.api.reading import job_request
-from queueapp.api.strict_json import parse
+from queueapp.api.strict_json import parse, parse_array
 from queueapp.errors import InvalidJob, InvalidRequest, QueueError
 from queueapp.handlers import check
 from queueapp.handlers.problems import Problem, problem
 from queueapp.jobs.transitions import NewJob
 
-# As long as the body of one job may be.
+# As long as the body of one job may be: bytes of a line, characters of an item in an array.
 LONGEST_LINE = 1024 * 1024
 
 
@@ -46,13 +46,12 @@ def item_of(body: Any) -> Good | Bad:
         return _bad(error)
 
 
-def items_of_array(value: Any, most: int) -> Iterator[Good | Bad]:
-    """Check the items of a parsed body. Raises InvalidRequest for what is no array of jobs."""
-    if not isinstance(value, list):
-        raise _refusal((), "must be an array of jobs")
-    if len(value) > most:
-        raise too_many(most)
-    return map(item_of, value)
+def items_of_array(raw: bytes, most: int) -> Iterator[Good | Bad]:
+    """Check item by item. Raises InvalidRequest for what is no array, and for too many."""
+    for met, value in enumerate(parse_array(raw, LONGEST_LINE)):
+        if met == most:
+            raise too_many(most)
+        yield item_of(value)
 
 
 def item_of_line(line: bytes) -> Good | Bad:
@@ -88,14 +87,21 @@ def items_of_lines(lines: Iterable[bytes], most: int) -> Iterator[Good | Bad]:
         yield item_of_line(line)
 
 
+def sparing(items: Iterable[Good | Bad], most: int) -> Iterator[Good | Bad]:
+    """Pass the items on; after ``most`` problems in all only the first of each bad one is kept."""
+    kept = 0
+    for item in items:
+        if isinstance(item, Bad):
+            if kept >= most:
+                item = replace(item, errors=item.errors[:1])
+            kept += len(item.errors)
+        yield item
+
+
 def too_many(most: int) -> InvalidRequest:
     """The refusal of more than ``most`` jobs, which names the first one over it."""
-    return _refusal((most,), f"more than {most} jobs; send several requests")
-
-
-def _refusal(place: tuple[int, ...], detail: str) -> InvalidRequest:
-    found = problem(place, detail)
-    return InvalidRequest(f"{found['pointer']} {detail}".strip(), errors=[found])
+    found = problem((most,), f"more than {most} jobs; send several requests")
+    return InvalidRequest(f"{found['pointer']} {found['detail']}", errors=[found])
 
 
 def _bad(error: QueueError) -> Bad:

@@ -23,7 +23,7 @@ from queueapp.errors import (
     QueueError,
 )
 from queueapp.handlers import EnqueueRequest
-from queueapp.handlers.problems import Problem, problem
+from queueapp.handlers.problems import MOST_PROBLEMS, Problem, first_of, problem
 from queueapp.handlers.request import request_problems
 from queueapp.jobs.failure import printable
 
@@ -71,14 +71,28 @@ def read_job() -> EnqueueRequest:
 
 
 def job_request(body: Any) -> EnqueueRequest:
-    """The job that ``body`` asks for. Raises InvalidJob that lists every problem."""
+    """The job that ``body`` asks for. Raises InvalidJob that lists the first problems."""
+    body, more = _without_many_unknown(body)
     try:
         checked = JobBody.model_validate(body)
     except ValidationError as error:
-        problems = _all_problems(error, body)
+        problems = first_of(_all_problems(error, body), more)
         said = f"the job is not valid: {_first(problems)}"
         raise InvalidJob(said, errors=problems) from None
     return _enqueue_request({name: getattr(checked, name) for name in checked.model_fields_set})
+
+
+def _without_many_unknown(body: Any) -> tuple[Any, int]:
+    """``body`` with no more unknown fields than can be told, and how many were left out.
+
+    Of hundreds of thousands pydantic would make an error each.
+    """
+    if not isinstance(body, dict) or len(body) <= MOST_PROBLEMS:
+        return body, 0
+    unknown = [name for name in body if name not in JobBody.model_fields]
+    left_out = set(unknown[MOST_PROBLEMS:])
+    kept = {name: value for name, value in body.items() if name not in left_out}
+    return kept, len(left_out)
 
 
 def read_reason() -> str | None:
@@ -94,13 +108,18 @@ def read_reason() -> str | None:
 
 def read_body() -> Any:
     """The value in the body, which must say that it is JSON."""
+    return parse(read_json())
+
+
+def read_json() -> bytes:
+    """The body, which must say that it is JSON."""
     if request.mimetype != "application/json":
         raise NotJson("send the header Content-Type: application/json")
     refuse_encoded()
     raw = _bytes()
     if not raw:
         raise BadRequest("the body is empty; JSON is expected")
-    return parse(raw)
+    return raw
 
 
 def refuse_encoded() -> None:

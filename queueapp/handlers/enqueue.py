@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from queueapp.errors import IdempotencyConflict, InvalidJob, UnknownKind
 from queueapp.handlers import policy, registry
-from queueapp.handlers.problems import Problem
+from queueapp.handlers.problems import Problem, first_of
 from queueapp.handlers.request import EnqueueRequest, check_sent, instant, is_unknown
 from queueapp.handlers.request_hash import differing_fields, request_hash
 from queueapp.jobs import transitions
@@ -157,7 +157,8 @@ def _refuse(problems: list[Problem], requests: Sequence[EnqueueRequest]) -> None
         raise UnknownKind(f"no handler here runs {names}", errors=problems, kinds=unknown)
     first = f"{problems[0]['pointer']} {problems[0]['detail']}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    raise InvalidJob(f"the job is not valid: {first}{more}", errors=problems)
+    errors = first_of(problems) if len(requests) == 1 else problems
+    raise InvalidJob(f"the job is not valid: {first}{more}", errors=errors)
 
 
 def _database(session: AnySession) -> Session | Connection:

@@ -12,12 +12,10 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from queueapp.handlers.problems import Place, Problem, problem
+from queueapp.handlers.problems import MOST_PROBLEMS, Place, Problem, problem
 
 LONGEST_PAYLOAD = 256 * 1024
 DEEPEST = 32
-# More are the same mistake again, and an answer has to end somewhere.
-MOST_PROBLEMS = 20
 
 # Every value takes two bytes at least ("1,"), so more values cannot fit. Counting them also ends
 # the walk through a Python structure that holds itself twice.

@@ -13,6 +13,9 @@ from queueapp.jobs.failure import printable
 Problem: TypeAlias = dict[str, str]
 Place: TypeAlias = tuple[str | int, ...]
 
+# More are the same mistake again, and an answer has to end somewhere.
+MOST_PROBLEMS = 20
+
 _LONGEST_STEP = 100
 _PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
 # Their messages are written by the author of a handler's own check, or quote the input.
@@ -22,6 +25,22 @@ _MAY_QUOTE = ("value_error", "assertion_error", "union_tag_invalid")
 def problem(place: Place, detail: str) -> Problem:
     """Name what is wrong at ``place``."""
     return {"pointer": pointer(place), "detail": detail}
+
+
+class _Rest(Problem):
+    """The entry that counts the problems that are not listed."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(problem((), f"{count} more problems are not listed"))
+        self.count = count
+
+
+def first_of(found: list[Problem], more: int = 0) -> list[Problem]:
+    """The first problems of one job, and a last entry that counts the rest and ``more``."""
+    more += sum(one.count for one in found if isinstance(one, _Rest))
+    listed = [one for one in found if not isinstance(one, _Rest)]
+    more += max(0, len(listed) - MOST_PROBLEMS)
+    return [*listed[:MOST_PROBLEMS], _Rest(more)] if more else listed
 
 
 def pointer(place: Place) -> str:
@@ -37,7 +56,10 @@ def _step(step: str | int) -> str:
 def of_validation(error: ValidationError, payload: Any) -> list[Problem]:
     """Turn pydantic's findings about ``payload`` into problems."""
     found = error.errors(include_url=False, include_context=False)
-    return [problem(("payload", *_place(one, payload)), _detail(one)) for one in found]
+    listed = [
+        problem(("payload", *_place(one, payload)), _detail(one)) for one in found[:MOST_PROBLEMS]
+    ]
+    return first_of(listed, more=len(found) - len(listed))
 
 
 def _place(found: ErrorDetails, payload: Any) -> Iterator[str | int]:

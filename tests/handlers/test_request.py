@@ -9,7 +9,8 @@ import pytest
 
 from queueapp.errors import InvalidJob, UnknownKind
 from queueapp.handlers import EnqueueRequest, Policy, configure, enqueue_many, handler
-from queueapp.handlers.json_limits import LONGEST_PAYLOAD, MOST_PROBLEMS
+from queueapp.handlers.json_limits import LONGEST_PAYLOAD
+from queueapp.handlers.problems import MOST_PROBLEMS
 from queueapp.handlers.request import instant, request_problems
 
 # Where nothing is valid, no session is needed to say so.

@@ -36,7 +36,8 @@ def main(words: list[str]) -> int:
         if line["peer"] != "limit"
     ):
         pages.append(report.write(folder, conditions, lines))
-    print(scaling.summary(conditions, lines), report.summary(conditions, lines), sep="\n\n")
+    said = [scaling.summary(conditions, lines), report.summary(conditions, lines)]
+    print("\n\n".join(part for part in said if part))
     print(f"raw results: {results}\nwritten: {', '.join(str(page) for page in pages if page)}")
     if conditions["quick"]:
         print("This was a quick run: few jobs, one round. Compare with care.")

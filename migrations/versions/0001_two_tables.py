@@ -43,7 +43,8 @@ CREATE TABLE jobs (
   finished_at timestamptz,
   CONSTRAINT pk_jobs PRIMARY KEY (id),
   CONSTRAINT ck_jobs_kind
-    CHECK (status <> 'queued' OR attempts > 0 OR kind ~ '^[a-z][a-z0-9_.-]{0,99}$'),
+    CHECK (status NOT IN ('queued','held') OR attempts > 0
+      OR kind ~ '^[a-z][a-z0-9_.-]{0,99}$'),
   CONSTRAINT ck_jobs_state CHECK (CASE status
     WHEN 'queued' THEN attempts < max_attempts
       AND num_nonnulls(locked_by, lease_token, lease_expires_at, claimed_at,
@@ -169,7 +170,7 @@ CREATE TABLE jobs (
   started_at instant_text,
   finished_at instant_text,
   CONSTRAINT ck_jobs_kind
-    CHECK (status <> 'queued' OR attempts > 0 OR (kind GLOB '[a-z]*'
+    CHECK (status NOT IN ('queued','held') OR attempts > 0 OR (kind GLOB '[a-z]*'
       AND kind NOT GLOB '*[^a-z0-9_.-]*' AND length(kind) <= 100)),
   CONSTRAINT ck_jobs_state CHECK (CASE status
     WHEN 'queued' THEN attempts < max_attempts

@@ -57,7 +57,8 @@ class Job(Base):
     __table_args__ = (
         # Where jobs come in: nobody renames a kind, and each move would pay for the comparison.
         CheckConstraint(
-            "status <> 'queued' OR attempts > 0 OR kind ~ '^[a-z][a-z0-9_.-]{0,99}$'", name="kind"
+            "status NOT IN ('queued','held') OR attempts > 0 OR kind ~ '^[a-z][a-z0-9_.-]{0,99}$'",
+            name="kind",
         ),
         CheckConstraint(_STATE, name="state"),
         CheckConstraint(

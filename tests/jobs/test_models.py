@@ -78,7 +78,7 @@ NOT_HELD = [status for status in Status if status is not Status.HELD]
 
 # Constraint, status and what is wrong with the row.
 SHAPE: list[Refused] = [
-    *(("kind", "queued", {"kind": kind, "attempts": "0"}) for kind in KINDS),
+    *(("kind", status, {"kind": kind, "attempts": "0"}) for status in WAITING for kind in KINDS),
     *(("state", "queued", {"status": f"'{status}'"}) for status in ("waiting", "QUEUED", "")),
     *(("bounds", "running", {"progress": progress}) for progress in ("-1", "101")),
     ("bounds", "queued", {"handbacks": "-1"}),

@@ -1,7 +1,8 @@
 """Jobs from a file of lines: ``flask jobs enqueue --from jobs.ndjson``.
 
 Read, checked and written in portions, each committed by itself, so that a file may be of any
-length. Where the work stops, for whatever reason, it is said how to go on.
+length. Where the work stops, for whatever reason, it is said how to go on; a portion whose COMMIT
+has no answer is looked for first, so that nobody writes it a second time.
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import click
+import sqlalchemy as sa
+from flask import current_app
 
 from queueapp.api.bulk_items import Bad, item_of_line, lines_of
 from queueapp.commands.interruption import Interruption
 from queueapp.commands.layout import counted
 from queueapp.commands.parameters import actor
+from queueapp.connections import address_of, bind_address
+from queueapp.connections.bounds import Role
 from queueapp.extensions import db
 from queueapp.handlers import Enqueued, conflict_detail, enqueue_checked
+from queueapp.jobs.models import Job
 from queueapp.jobs.transitions import NewJob
 
 PORTION = 5_000
@@ -67,6 +73,8 @@ class Import:
         self._skip = skip
         self._partial = partial
         self.done = skip
+        # Sent to be committed, and no answer yet: the portion and its jobs.
+        self._pending: tuple[_Portion, list[Enqueued]] | None = None
         self.new = self.known = self.refused = 0
 
     def check(self, advance: Callable[[int], None], stop: Interruption) -> None:
@@ -87,7 +95,6 @@ class Import:
             if self.refused and not self._partial:
                 raise Stopped("a line cannot be enqueued")
             self._write(portion)
-            self.done = portion.last
             advance(portion.length)
 
     def _portions(self) -> Iterator[_Portion]:
@@ -124,8 +131,39 @@ class Import:
         if self.refused and not self._partial:
             session.rollback()
             raise Stopped("a line cannot be enqueued")
+        self._pending = portion, made
         session.commit()
+        self._committed(portion, made)
+
+    def settle(self) -> str:
+        """Find out what became of a COMMIT without an answer; says so where that is not certain.
+
+        The jobs of a portion are there all or none. One that is not there may still come: the
+        server may be about to commit it.
+        """
+        if self._pending is None:
+            return ""
+        portion, made = self._pending
+        written = [
+            (one.id, job.kind)
+            for one, job in zip(made, portion.jobs, strict=True)
+            if one.outcome == "new"
+        ]
+        with suppress(Exception, KeyboardInterrupt):
+            if not written or _are_there({written[0], written[-1]}):
+                self._committed(portion, made)
+                return ""
+        return (
+            f"lines {self.done + 1} to {portion.last} may be enqueued already, as the jobs"
+            f" {written[0][0]} to {written[-1][0]}: look with flask jobs show {written[0][0]};"
+            f" if it is there, go on with --skip {portion.last}"
+        )
+
+    def _committed(self, portion: _Portion, made: list[Enqueued]) -> None:
+        # In this order: a second Ctrl-C may come between any two.
+        self.done = portion.last
         self._count(made)
+        self._pending = None
 
     def _count(self, made: list[Enqueued]) -> None:
         self.new += sum(one.outcome == "new" for one in made)
@@ -162,7 +200,7 @@ def enqueue_file(path: str, *, skip: int, partial: bool) -> None:
         except KeyboardInterrupt:
             _end(run, "stopped", INTERRUPTED)
         except Exception:
-            click.echo(_place(run), err=True)
+            _tell_place(run)
             raise
     click.echo(run)
     if run.refused:
@@ -171,8 +209,30 @@ def enqueue_file(path: str, *, skip: int, partial: bool) -> None:
 
 def _end(run: Import, why: str, status: int) -> NoReturn:
     click.echo(f"Error: {why}", err=True)
-    click.echo(_place(run), err=True)
+    _tell_place(run)
     raise click.exceptions.Exit(status)
+
+
+def _tell_place(run: Import) -> None:
+    doubt = run.settle()
+    click.echo(_place(run), err=True)
+    if doubt:
+        click.echo(doubt, err=True)
+
+
+def _are_there(wanted: set[tuple[int, str]]) -> bool:
+    """Whether we have these jobs, of an id and a kind each; by a new connection, and not for long.
+
+    The id alone does not tell: a server that has crashed may give it once more.
+    """
+    address = address_of(current_app._get_current_object())  # type: ignore[attr-defined]
+    engine = sa.create_engine(address.engine_url, poolclass=sa.NullPool)
+    bind_address(engine, address, Role.WEB)
+    asked = sa.select(Job.id, Job.kind).where(
+        Job.id.in_([job_id for job_id, _ in wanted]), Job.producer == actor()
+    )
+    with engine.connect() as connection:
+        return {(row.id, row.kind) for row in connection.execute(asked)} == wanted
 
 
 def _place(run: Import) -> str:

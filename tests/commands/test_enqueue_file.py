@@ -187,6 +187,77 @@ def test_a_database_that_fails_in_between_leaves_word_how_to_go_on(
     assert "2 jobs enqueued so far, up to line 2; go on with --skip 2" in result.stderr
 
 
+def lose_the_second_commit(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """The second portion is committed, and instead of the answer comes ``error``."""
+    commit = Session.commit
+    met = 0
+
+    def losing(session: Session) -> None:
+        nonlocal met
+        commit(session)
+        met += 1
+        if met == 2:
+            raise error
+
+    monkeypatch.setattr(Session, "commit", losing)
+
+
+@pytest.mark.parametrize("error", [DatabaseUnavailable("gone"), KeyboardInterrupt()], ids=repr)
+def test_a_portion_whose_commit_lost_its_answer_is_not_written_again(
+    jobs: Terminal,
+    file: Path,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    file.write_text(numbered("a", "b", "c", "d", "e"))
+    lose_the_second_commit(monkeypatch, error)
+
+    result = jobs("enqueue", "--from", str(file))
+    after = result.stderr.rpartition("--skip ")[2].split()[0]
+    jobs("enqueue", "--from", str(file), "--skip", after)
+
+    assert result.exit_code != 0
+    assert "4 jobs enqueued so far, up to line 4; go on with --skip 4" in result.stderr
+    assert messages(session) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_portion_that_cannot_be_looked_for_is_told_with_its_ids(
+    jobs: Terminal, file: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_args: object) -> None:
+        raise DatabaseUnavailable("still gone")
+
+    file.write_text(numbered("a", "b", "c", "d", "e"))
+    lose_the_second_commit(monkeypatch, DatabaseUnavailable("gone"))
+    monkeypatch.setattr(enqueue_file, "bind_address", unreachable)
+
+    result = jobs("enqueue", "--from", str(file))
+
+    ids = list(session.scalars(sa.select(Job.id).order_by(Job.id)))
+    assert "2 jobs enqueued so far, up to line 2; go on with --skip 2" in result.stderr
+    assert f"lines 3 to 4 may be enqueued already, as the jobs {ids[2]} to {ids[3]}" in (
+        result.stderr
+    )
+    assert "if it is there, go on with --skip 4" in result.stderr
+
+
+def test_a_portion_that_was_not_committed_is_not_passed_over(
+    jobs: Terminal, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(session: Session) -> None:
+        session.rollback()
+        raise DatabaseUnavailable("gone")
+
+    file.write_text(numbered("a", "b"))
+    monkeypatch.setattr(Session, "commit", failing)
+
+    result = jobs("enqueue", "--from", str(file))
+
+    assert "nothing was enqueued" in result.stderr
+    assert "lines 1 to 2 may be enqueued already" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -82,3 +82,6 @@ def _bind_database(app: Flask, settings: config.Settings) -> None:
     migrate.init_app(app, db, directory=str(ROOT / "migrations"))
     with app.app_context():
         connections.bind_address(db.engine, address)
+        # The same pool. Told at each use instead, it would cost half a checkout.
+        committing = db.engine.execution_options(isolation_level="AUTOCOMMIT")
+        app.extensions["queue_at_once"] = committing

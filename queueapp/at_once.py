@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flask import current_app
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
 from queueapp.extensions import db
@@ -23,5 +23,6 @@ def at_once() -> Iterator[Session | Connection]:
         yield db.session()
         db.session.commit()
     else:
-        with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        engine: Engine = current_app.extensions["queue_at_once"]
+        with engine.connect() as connection:
             yield connection

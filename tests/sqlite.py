@@ -27,7 +27,7 @@ ABOUT_POSTGRESQL = {
     "tests/jobs/test_partitions.py": "the days of the ledger are partitions",
     "tests/jobs/test_plans.py": "plans and what they read",
     "tests/jobs/test_storm.py": "rivals for row locks",
-    "tests/commands/test_bench.py": "schemas and databases of its server",
+    "tests/commands/test_bench": "schemas and databases of its server",
     "tests/commands/test_chaos.py": "a throw-away cluster that is killed",
     "tests/commands/test_purge.py": "days of the ledger and row locks",
     "tests/worker/test_notifier.py": "NOTIFY",

@@ -27,36 +27,49 @@ priorities AS (
 # The same with places known: from priority to priority, and only the gaps between the known ones
 # are searched for others. What has been claimed leaves dead entries in the index, which no search
 # may walk again while an old snapshot keeps them. Beyond smallint on both sides: no priority.
+#
+# The places lie in arrays, the highest priority first, so that a step costs the same however many
+# there are. ``nth``: the next of them; ``at``: the one of this priority, if it has one. OFFSET 0
+# keeps the probe from being made once for each mention of its answer.
 FROM_PLACES = """
-place AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset(%(places)s::jsonb) AS p(
+known AS MATERIALIZED (
+  SELECT array_agg(priority ORDER BY priority DESC) AS priorities,
+    array_agg(available_at ORDER BY priority DESC) AS dues,
+    array_agg(created_at ORDER BY priority DESC) AS creations,
+    array_agg(id ORDER BY priority DESC) AS ids
+  FROM jsonb_to_recordset(%(places)s::jsonb) AS p(
     priority smallint, available_at timestamptz, created_at timestamptz, id bigint)
 ),
 priorities AS (
-  SELECT 32768 AS priority
+  SELECT 32768 AS priority, 1 AS nth, NULL::int AS at
   UNION ALL
-  SELECT greatest(known.next, (
-    SELECT j.priority FROM jobs j
-    WHERE j.status = 'queued' AND j.priority < p.priority
-      AND j.priority > coalesce(known.next, -32769)
-    ORDER BY j.priority DESC LIMIT 1))
-  FROM priorities p CROSS JOIN LATERAL (
-    SELECT max(priority)::int AS next FROM place WHERE place.priority < p.priority
-  ) known
+  SELECT next.priority,
+    p.nth + CASE WHEN next.priority = known.priorities[p.nth] THEN 1 ELSE 0 END,
+    CASE WHEN next.priority = known.priorities[p.nth] THEN p.nth END
+  FROM priorities p CROSS JOIN known CROSS JOIN LATERAL (
+    SELECT greatest(known.priorities[p.nth]::int, (
+      SELECT j.priority FROM jobs j
+      WHERE j.status = 'queued' AND j.priority < p.priority
+        AND j.priority > coalesce(known.priorities[p.nth]::int, -32769)
+      ORDER BY j.priority DESC LIMIT 1)) AS priority
+    OFFSET 0
+  ) next
   WHERE p.priority IS NOT NULL
 )"""
 
-# Each priority that may have rows, the highest first, and where to begin in it; named ``p``.
+# Each priority that may have rows, the highest first, and where to begin in it; named ``p``. They
+# come in the order in which they are found. A sort would find them all before the first is read.
 STARTS = """(
-    SELECT p.priority, coalesce(place.available_at, '-infinity') AS available_at,
-      coalesce(place.created_at, '-infinity') AS created_at, coalesce(place.id, 0) AS id
-    FROM priorities p LEFT JOIN place USING (priority)
-    WHERE p.priority BETWEEN -32768 AND 32767 ORDER BY p.priority DESC
+    SELECT p.priority, coalesce(known.dues[p.at], '-infinity') AS available_at,
+      coalesce(known.creations[p.at], '-infinity') AS created_at,
+      coalesce(known.ids[p.at], 0) AS id
+    FROM priorities p CROSS JOIN known
+    WHERE p.priority BETWEEN -32768 AND 32767
   ) p"""
 
 
 def claiming(kinds_filter: str) -> str:
-    """Render the CTEs ``place``, ``priorities``, ``due``, ``ranked`` and ``claimed``.
+    """Render the CTEs ``known``, ``priorities``, ``due``, ``ranked`` and ``claimed``.
 
     Parameters: ``n`` rows at most, of which the first ``slots`` start at once (the rest are
     prefetched: no start time yet), ``me``, ``lease`` and ``job_timeout`` in seconds (0: none), and

@@ -150,3 +150,26 @@ def test_a_claim_of_some_kinds_reads_no_backlog_whatever_the_session_allows(
 
         assert plan.reading <= 80, what
         assert plan.sorted_rows <= N, what
+
+
+@pytest.mark.parametrize("places", [0, 100])
+def test_a_claim_reads_no_priority_below_the_last_that_it_takes(
+    worker: sa.Connection, hot: Hot, places: int
+) -> None:
+    fill(worker, 5_000, priority="n")
+    cursor = Cursor()
+    churn(worker, places, batch=max(places, 1), after=cursor)
+
+    plans = hot.measure(cursor)
+
+    assert all(plans[what].reading <= 8 * (2 * N + places) for what in CLAIMS)
+
+
+def test_each_priority_with_nothing_due_costs_a_claim_two_probes(
+    worker: sa.Connection, hot: Hot
+) -> None:
+    fill(worker, 5_000, **AHEAD | {"priority": "n"})
+
+    plans = hot.measure()
+
+    assert all(plans[what].reading <= 6 * 5_000 for what in CLAIMS)

@@ -151,5 +151,5 @@ def _look_for(parent: int) -> None:
         time.sleep(_LOOK_EVERY_S)
         try:
             os.kill(parent, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # gone, or its number is somebody else's now
             os.killpg(0, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -11,9 +12,11 @@ import sqlalchemy as sa
 from flask import Flask
 
 from queueapp import create_app
+from queueapp.commands.bench import place
 from queueapp.commands.bench.place import PREFIX, Place, sweep, throw_away
-from queueapp.connections import address_of, connect
+from queueapp.connections import Address, address_of, connect
 from queueapp.connections.bounds import Role
+from queueapp.errors import SettingError
 from tests import postgres
 from tests.commands.test_bench import LEFT, left_of_it
 
@@ -128,3 +131,15 @@ def test_a_role_that_may_not_is_told_what_it_lacks(
         result.stderr
     )
     assert way_out in result.stderr
+
+
+def test_an_address_with_options_twice_is_refused(app: Flask, tmp_path: Path) -> None:
+    address = address_of(app)
+    url = sa.make_url(address.url).update_query_dict({"options": ["-c jit=off", "-c jit=on"]})
+    settings = replace(address.settings, database_url=url.render_as_string(hide_password=False))
+
+    with (
+        pytest.raises(SettingError, match="options more than once"),
+        connect(address, Role.WORK, autocommit=True) as guard,
+    ):
+        place._plan(guard, Address(settings, tmp_path), tmp_path, "schema")

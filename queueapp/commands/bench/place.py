@@ -156,7 +156,8 @@ def _plan(guard: BoundedConnection, address: Address, home: Path, what: str) -> 
     name = f"{PREFIX}{_one(guard, _NOW)}_{secrets.token_hex(3)}"
     url = make_url(address.url)
     given = url.query.get("options", "")
-    assert isinstance(given, str)
+    if not isinstance(given, str):
+        raise SettingError("the address has options more than once", setting="DATABASE_URL")
     kept = name if what == "schema" else "public"
     url = url.update_query_dict({"options": f"{given} -c search_path={kept}".strip()})
     if what == "database":

@@ -24,6 +24,8 @@ from psycopg.pq import ExecStatus
 from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
+from queueapp.connections.bounded import BoundedConnection
+from queueapp.connections.bounds import PING_S
 from queueapp.jobs.database import CHANNEL, WAKE
 
 log = logging.getLogger(__name__)
@@ -125,6 +127,9 @@ class Notifier:
         pooled.detach()
         connection: Any = pooled.dbapi_connection
         connection.autocommit = True
+        if isinstance(connection, BoundedConnection) and connection.limit_s is None:
+            # A command may wait for its statements as long as it likes; nobody waits for a hint.
+            connection.limit_s = PING_S
         return connection
 
 

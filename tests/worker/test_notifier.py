@@ -18,7 +18,8 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.orm import Session
 
 from queueapp import notifier
-from queueapp.connections import listen_connection
+from queueapp.connections import address_of, connect, listen_connection
+from queueapp.connections.bounds import PING_S, Role
 from queueapp.jobs import transitions
 from queueapp.jobs.database import CHANNEL, WAKE
 from queueapp.jobs.transitions import NewJob
@@ -286,3 +287,13 @@ def test_each_database_of_a_process_is_told_of_its_own_commits(
         assert heard(listener, 0.2) == 0
     other.dispose()
     listener.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.mark.postgresql("NOTIFY")
+def test_a_command_too_waits_not_long_for_a_hint_to_be_sent(app: Flask) -> None:
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: connect(address_of(app), Role.COMMAND)
+    )
+
+    with notifier.Notifier(engine)._connect() as connection:
+        assert connection.limit_s == PING_S

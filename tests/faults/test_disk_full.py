@@ -39,7 +39,7 @@ def test_full_disk_of_the_database_is_waited_out(
     journey = cluster_journey
     web = journey.web()
     worker = journey.work("--concurrency", "4")
-    stream = journey.enqueue("journey.tick", {"ms": 5}, count=300)
+    stream = journey.enqueue("journey.tick", {"ms": 5}, count=3000)
     accepted: list[int] = []
 
     def refused() -> Answer | None:

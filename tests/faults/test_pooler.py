@@ -48,13 +48,14 @@ def run_everything(journey: Journey, pooler: Pooler, count: int, workers: int) -
     through = journey.enqueue_one("journey.gate")
     jobs = [through]
     for number in range(count // BATCH):
+        before = len(journey.ledger.starts())
         jobs += journey.enqueue("journey.tick", count=BATCH - 20)
         jobs += journey.enqueue("journey.flaky", count=10)
         jobs += [
             web.ask("POST", "/api/jobs", {"kind": "journey.tick"}).body["id"] for _ in "0" * 10
         ]
         if number in (1, 3):
-            journey.wait_for_more_starts(len(journey.ledger.starts()) + 20)
+            journey.wait_for_more_starts(before + 20)
             pooler.stop((signal.SIGTERM, signal.SIGKILL)[number == 3])
             refused = web.ask("POST", "/api/jobs", {"kind": "journey.tick"})
             assert (refused.status, refused.headers["Retry-After"]) == (503, "5")

@@ -6,14 +6,22 @@ import logging
 import sys
 
 from queueapp.config import Settings
+from queueapp.worker.story import one_line
 
 
 class LineFormatter(logging.Formatter):
-    """Gives every line of a message the prefix: one record may tell of many jobs."""
+    """Gives every line the prefix where a record tells of many jobs (``lines``).
+
+    No other record has more than one: a value with a line break in it must not look like two.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """Render the lines of ``record``."""
-        first, *others = record.message.split("\n")
+        first, *others = (
+            record.message.split("\n")
+            if getattr(record, "lines", False)
+            else [one_line(record.message)]
+        )
         text = self._told(record, first)
         if not others:
             return text

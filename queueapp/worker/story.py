@@ -17,6 +17,11 @@ from queueapp.worker.attempts import Attempt
 log = logging.getLogger("queueapp.worker")
 
 
+def one_line(text: str) -> str:
+    """Spell out line breaks: a logged value must not look like a line of its own."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
 def claimed(claim: Claim) -> None:
     """A claim reached this process."""
     log.debug(
@@ -44,7 +49,7 @@ def settled(ended: Sequence[Settled]) -> None:
         if log.isEnabledFor(level):
             lines = [_line(*one) for one in ended if _is_failure(*one) is failed]
             if lines:
-                log.log(level, "%s", "\n".join(lines))
+                log.log(level, "%s", "\n".join(map(one_line, lines)), extra={"lines": True})
 
 
 def _is_failure(_claim: Claim, outcome: Outcome, status: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -26,8 +27,11 @@ def announce_with(announce: Callable[[Engine], None]) -> None:
 
 
 def is_autocommit(connection: Connection) -> bool:
-    """Whether each statement of ``connection`` is a transaction of its own."""
-    return connection.dialect.name == "postgresql" and driver_of(connection).autocommit is True
+    """Whether each statement of ``connection`` is a transaction of its own, as things stand."""
+    driver = driver_of(connection)
+    if not isinstance(driver, psycopg.Connection):
+        return False  # SQLite's, or that of another driver
+    return driver.autocommit and driver.info.transaction_status == TransactionStatus.IDLE
 
 
 def driver_of(connection: Connection) -> Any:

@@ -12,9 +12,10 @@ from flask import Flask
 from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
-from queueapp.connections import worker_engine
+from queueapp.connections import listen_connection, worker_engine
 from queueapp.jobs import transitions
 from queueapp.jobs.backoff import Backoff
+from queueapp.jobs.database import CHANNEL
 from queueapp.jobs.models import Job
 from queueapp.jobs.transitions import Keep, NewJob
 from queueapp.worker import Terms, Worker
@@ -123,3 +124,15 @@ def job(session: Session) -> Callable[[int], Job]:
         return session.get_one(Job, job_id, populate_existing=True)
 
     return read
+
+
+@pytest.fixture
+def listener(app: Flask) -> Iterator[psycopg.Connection[Any]]:
+    connection = listen_connection(app, "listen")
+    connection.execute(f"LISTEN {CHANNEL}")
+    yield connection
+    connection.close()
+
+
+def heard(listener: psycopg.Connection[Any], timeout: float) -> int:
+    return len(list(listener.notifies(timeout=timeout, stop_after=1)))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,30 +18,18 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.orm import Session
 
 from queueapp import notifier
-from queueapp.connections import address_of, connect, listen_connection
+from queueapp.connections import address_of, connect
 from queueapp.connections.bounds import PING_S, Role
 from queueapp.jobs import transitions
 from queueapp.jobs.database import CHANNEL, WAKE
 from queueapp.jobs.transitions import NewJob
-from tests.worker.conftest import Statements
+from tests.worker.conftest import Statements, heard
 
 ECHO = NewJob(kind="demo.echo", payload={"message": "hello"})
 
 
-@pytest.fixture
-def listener(app: Flask) -> Iterator[psycopg.Connection[Any]]:
-    connection = listen_connection(app, "listen")
-    connection.execute(f"LISTEN {CHANNEL}")
-    yield connection
-    connection.close()
-
-
 def put(database: Any) -> None:
     transitions.enqueue(database, [ECHO], producer="app", actor="app", via="python")
-
-
-def heard(listener: psycopg.Connection[Any], timeout: float) -> int:
-    return len(list(listener.notifies(timeout=timeout, stop_after=1)))
 
 
 def test_a_commit_that_made_a_job_due_is_heard(

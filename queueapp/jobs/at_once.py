@@ -13,9 +13,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
 
-from queueapp.jobs.database import Database, run, wake_on_commit
+from queueapp.jobs.database import Database, as_sqlalchemys, driver_of, run, wake_on_commit
 
 _announce: Callable[[Engine], None] | None = None
 
@@ -32,11 +31,6 @@ def is_autocommit(connection: Connection) -> bool:
     if not isinstance(driver, psycopg.Connection):
         return False  # SQLite's, or that of another driver
     return driver.autocommit and driver.info.transaction_status == TransactionStatus.IDLE
-
-
-def driver_of(connection: Connection) -> Any:
-    """The driver's connection below SQLAlchemy's."""
-    return connection.connection.driver_connection
 
 
 def ask(database: Database, statement: str, parameters: Mapping[str, Any]) -> Sequence[Any]:
@@ -56,10 +50,7 @@ def ask(database: Database, statement: str, parameters: Mapping[str, Any]) -> Se
         is_of_data = isinstance(error, psycopg.DataError | psycopg.IntegrityError)
         if not is_of_data:
             database.invalidate(error)
-        raise DBAPIError.instance(
-            statement, None, error, psycopg.Error, hide_parameters=True,
-            connection_invalidated=not is_of_data, dialect=database.dialect,
-        ) from error  # fmt: skip
+        raise as_sqlalchemys(error, database, statement, invalidated=not is_of_data) from error
 
 
 def wake(database: Database) -> None:

@@ -50,15 +50,27 @@ def run_hot(database: Database, statement: str, **parameters: Any) -> Sequence[t
     if connection.dialect.name == "sqlite":
         return [tuple(row) for row in run(database, statement, **parameters)]
     native, names = _numbered(statement)
-    driver: Any = connection.connection.driver_connection
     try:
-        with psycopg.RawCursor(driver) as cursor:
+        with psycopg.RawCursor(driver_of(connection)) as cursor:
             cursor.execute(native, [parameters[name] for name in names], binary=True)
             return cursor.fetchall()
     except psycopg.Error as error:
-        raise DBAPIError.instance(
-            statement, None, error, psycopg.Error, hide_parameters=True, dialect=connection.dialect
-        ) from error
+        raise as_sqlalchemys(error, connection, statement) from error
+
+
+def driver_of(connection: Connection) -> Any:
+    """The driver's connection below SQLAlchemy's."""
+    return connection.connection.driver_connection
+
+
+def as_sqlalchemys(
+    error: psycopg.Error, connection: Connection, statement: str, *, invalidated: bool = False
+) -> BaseException:
+    """What SQLAlchemy would have raised for an error that went past it, without parameters."""
+    return DBAPIError.instance(
+        statement, None, error, psycopg.Error, hide_parameters=True,
+        connection_invalidated=invalidated, dialect=connection.dialect,
+    )  # fmt: skip
 
 
 @lru_cache

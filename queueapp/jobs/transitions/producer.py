@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from queueapp.jobs.at_once import ask, driver_of, is_autocommit, wake
-from queueapp.jobs.database import Database, connection_of, run
+from queueapp.jobs.at_once import ask, is_autocommit, wake
+from queueapp.jobs.database import Database, connection_of, driver_of, run
 from queueapp.jobs.transitions import enqueue_statements as sql
 
 # A rival's row with our key is committed but younger than our snapshot: the next statement sees it.

@@ -72,10 +72,16 @@ class Drain:
         done = self._place.done(self._load.jobs)
         if not done:
             raise Failed(f"no job was done in {ended - first:.0f} s: {self._said()}")
+        return self._figures(done, ended - first, whole=whole, used=used, now=now)
+
+    def _figures(
+        self, done: int, secs: float, *, whole: bool, used: _Used, now: _Used
+    ) -> dict[str, Any]:
+        """What ``done`` jobs took; ``used`` and ``now``: the CPU time before and after."""
         return {
-            "rate": done / (ended - first),
+            "rate": done / secs,
             "jobs": done,
-            "secs": ended - first,
+            "secs": secs,
             "whole": whole,
             "cpu_worker": (now.workers - used.workers) / done * 1000,
             "cpu_server": (now.server - used.server) / done * 1000,

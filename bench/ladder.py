@@ -123,12 +123,7 @@ class _Rung(Drain):
         if not done or (whole and done < self._load.jobs / 20):
             raise Failed(f"only {done} jobs were left when all processes had begun")
         return {
-            "rate": done / (ended - began),
-            "jobs": done,
-            "secs": ended - began,
-            "whole": whole,
-            "cpu_worker": (now.workers - used.workers) / done * 1000,
-            "cpu_server": (now.server - used.server) / done * 1000,
+            **self._figures(done, ended - began, whole=whole, used=used, now=now),
             "wal": wal / done,
         }
 

@@ -34,7 +34,7 @@ WITH put AS (
 SELECT 'new' AS outcome, {{columns}} FROM put
 """
 
-# Without a key there is no rival: a fifth less work for the server.
+# Without a key there is no rival to look for.
 _FRESH = _PUT.replace("{key}", "NULL, NULL").replace("{unless}", "")
 # Without a row: a rival's transaction has the key.
 _ONE = (

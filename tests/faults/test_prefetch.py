@@ -15,10 +15,12 @@ WARM_UP = 40
 BEHIND = 10
 
 
-def enqueue_slow_one(journey: Journey, kind: str) -> tuple[list[int], int]:
+def enqueue_slow_one(
+    journey: Journey, kind: str, payload: dict[str, object] | None = None
+) -> tuple[list[int], int]:
     """Short jobs and one of ``kind`` after them, all before what waits already."""
     short = journey.enqueue("journey.tick", count=WARM_UP, priority=1)
-    return short, journey.enqueue_one(kind, priority=1)
+    return short, journey.enqueue_one(kind, payload, priority=1)
 
 
 def handed_back_behind(journey: Journey, job: int, slow: int) -> int:
@@ -52,7 +54,7 @@ def test_job_that_kills_its_process_takes_no_attempt_from_jobs_that_never_began(
         before += [*more, gate]
         journey.open(gate)
         gate = following
-    more, _ = enqueue_slow_one(journey, "journey.exit")
+    more, _ = enqueue_slow_one(journey, "journey.exit", {"with_claims": True})
     before += [*more, gate]
     journey.open(gate)
     until(lambda: not doomed.is_running, "the job has killed its process")

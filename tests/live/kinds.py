@@ -78,10 +78,27 @@ def polite(context: JobContext, seconds: float = 60.0) -> dict[str, Any]:
 
 
 @handler("journey.exit")
-def leave(context: JobContext) -> None:
-    """Take the whole process down, as a crash in a C library does."""
+def leave(context: JobContext, with_claims: bool = False) -> None:
+    """Take the whole process down, as a crash in a C library does.
+
+    With ``with_claims`` once other claims wait in a worker for their beginning.
+    """
     ledger.note("start", context.id, context.attempt)
+    deadline = time.monotonic() + _GATE_PATIENCE_S
+    while with_claims and not _claims_wait(context) and time.monotonic() < deadline:
+        time.sleep(0.002)
     os._exit(1)
+
+
+def _claims_wait(context: JobContext) -> bool:
+    found = context.session.scalar(
+        text(
+            "SELECT true FROM jobs WHERE status = 'running' AND started_at IS NULL AND id <> :id "
+            "LIMIT 1"
+        ),
+        {"id": context.id},
+    )
+    return found is not None
 
 
 @handler("journey.flaky")

@@ -81,6 +81,8 @@ class Pump:
         # Jobs were made that may be due later; ``look_soon`` has housekeeping see when the next is.
         self._heard = self._awaited = False
         self.look_soon: Callable[[], None] = lambda: None
+        # Writes what has settled to the log; a worker has a thread for it.
+        self.tell: Callable[[list[story.Settled]], None] = story.settled
 
     @property
     def settled(self) -> bool:
@@ -145,7 +147,7 @@ class Pump:
         return min(waits)
 
     def _take(self, mail: Mail) -> None:
-        story.settled(
+        self.tell(
             [
                 (claim, outcome, "succeeded")
                 for outcome in mail.written
@@ -202,7 +204,7 @@ class Pump:
         else:
             self._busy = False
         story.polled(len(outcomes), slots + prefetch, len(exchange.claims))
-        story.settled(ended)
+        self.tell(ended)
         returned = self._note_returned(connection, ended)
         if self._heard and len(exchange.claims) < slots + prefetch:
             self._heard = False

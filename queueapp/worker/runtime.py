@@ -42,6 +42,7 @@ from queueapp.worker.shutdown import SIGN_OFF_S, Shutdown
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
 from queueapp.worker.sweeper import Sweeper
+from queueapp.worker.teller import Teller
 from queueapp.worker.terms import Terms
 from queueapp.worker.upkeep import Upkeep
 from queueapp.worker.wakeup import Wakeup
@@ -70,6 +71,8 @@ class Worker:
         hot, beat, side = self._lines = lines(engine, lease_s=terms.lease, give_way=self._give_way)
         self._beat = beat
         self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
+        self.teller = Teller(self._gave_up)
+        self.pump.tell = self.teller.settled
         self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox.put)
         self.upkeep = Upkeep(terms, side, keep, self._kinds, LostSlots(terms, self.attempts))
         self.housekeeping = Housekeeping(
@@ -89,7 +92,8 @@ class Worker:
         ticks = {"housekeeping": self.housekeeping.tick}
         if self.terms.concurrency > 0:
             ticks |= {"pump": self._pump_turn, "lease keeper": self.keeper.tick}
-        return [Loop(name, tick, self._gave_up) for name, tick in ticks.items()]
+        loops = [Loop(name, tick, self._gave_up) for name, tick in ticks.items()]
+        return [*loops, self.teller]
 
     def listen(self, wakeup: Wakeup) -> None:
         """Hear of new jobs at once; without it they wait for the poll."""
@@ -254,6 +258,7 @@ class Worker:
             is_dead=lambda: self._dead is not None,
         )
         shutdown.run()
+        self.teller.tell()
         for line in self._lines:
             line.cut()
         self.close()

@@ -19,6 +19,8 @@ from typing import Any
 NAME_LIMIT = 200
 MESSAGE_LIMIT = 8 * 1024
 TRACEBACK_LIMIT = 64 * 1024
+# Of lists and objects in each other. Our encoder (pydantic_core) ends at 255, ours around included.
+NESTING_LIMIT = 200
 # Of a deep stack the innermost frames are kept: they say where it was raised.
 _FRAMES = 60
 # What the note about a cut may add.
@@ -50,15 +52,23 @@ def printable(text: str) -> str:
     return visible.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def printable_json(value: Any) -> Any:
-    """The same for every string and key within a JSON value."""
+def printable_json(value: Any, levels: int = NESTING_LIMIT) -> Any:
+    """The same for every string and key within a JSON value.
+
+    Raises RecursionError beyond ``levels`` of lists and objects within each other.
+    """
     if isinstance(value, str):
         return printable(value)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if levels == 0:
+        raise RecursionError(f"nested deeper than {NESTING_LIMIT} levels")
     if isinstance(value, dict):
-        return {printable_json(key): printable_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [printable_json(item) for item in value]
-    return value
+        return {
+            printable_json(key, levels - 1): printable_json(item, levels - 1)
+            for key, item in value.items()
+        }
+    return [printable_json(item, levels - 1) for item in value]
 
 
 def _fitting(text: str, limit: int) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from uuid import UUID
 
 from queueapp.jobs import transitions
-from queueapp.jobs.transitions import Outcome, Progress, Renewal
+from queueapp.jobs.transitions import Progress, Renewal
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
+from queueapp.worker.inbox import Inbox
 from queueapp.worker.line import Line
 from queueapp.worker.outcomes import timed_out
 from queueapp.worker.terms import Terms
@@ -27,13 +27,11 @@ BUSY_EVERY_S = 0.2
 class LeaseKeeper:
     """One tick at a time, from a thread and a connection of its own."""
 
-    def __init__(
-        self, terms: Terms, line: Line, attempts: Attempts, send: Callable[[Outcome], None]
-    ) -> None:
+    def __init__(self, terms: Terms, line: Line, attempts: Attempts, inbox: Inbox) -> None:
         self._terms = terms
         self._line = line
         self._attempts = attempts
-        self._send = send
+        self._inbox = inbox
         self._renew_at = time.monotonic()
         self._busy: set[UUID] = set()
 
@@ -97,9 +95,12 @@ class LeaseKeeper:
             # Its result is still sent in: the ledger shall say that it was refused. A sweeper may
             # have seen first that its time is up.
             attempt.context.interrupt("timeout" if is_over else "lost")
+            if attempt.began is None:
+                # No handler will take it any more, and so nobody else will say how it ended.
+                self._inbox.abandon(token)
         elif answer == "timeout" and self._attempts.give_up(token):
             attempt.context.interrupt("timeout")
-            self._send(timed_out(attempt, self._terms))
+            self._inbox.put(timed_out(attempt, self._terms))
 
     def _left_s(self, attempt: Attempt) -> float:
         """How long it may still run; without a limit as long as it likes."""

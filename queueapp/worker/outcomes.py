@@ -16,6 +16,7 @@ from queueapp.jobs.failure import Failure, described, of_exception
 from queueapp.jobs.status import Reason
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker.attempts import Attempt
+from queueapp.worker.result import Result
 from queueapp.worker.terms import Terms
 
 # The database takes no writes while it fails over: a job that met that has not used its attempt.
@@ -31,9 +32,9 @@ class Ended:
         self.slot = slot
         self.began = began
 
-    def well(self, result: Any) -> Outcome:
+    def well(self, result: Result) -> Outcome:
         """The handler returned."""
-        return self._outcome("succeed", result=result)
+        return self._outcome("succeed", result=result.value, size=result.size)
 
     def by(self, decision: Decision, failure: Failure | None = None) -> Outcome:
         """What backoff decided."""
@@ -99,6 +100,7 @@ class Ended:
                 "error_message": failure.message,
                 "traceback": failure.traceback,
             }
+            fields["size"] = 2 * len(failure.message) + len(failure.traceback or "")
         return Outcome(
             id=self.claim.id,
             token=self.claim.token,

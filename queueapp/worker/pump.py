@@ -8,10 +8,12 @@ written or known to be lost; a row that somebody has locked never stops the othe
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from uuid import UUID
 
+from pydantic_core import PydanticSerializationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
@@ -28,6 +30,7 @@ from queueapp.worker.looks import Looks
 from queueapp.worker.outcomes import handed_back, unstorable
 from queueapp.worker.prefetch import PATIENCE_S, Prefetch
 from queueapp.worker.terms import Terms
+from queueapp.worker.unwritten import Unwritten
 
 log = logging.getLogger("queueapp.worker")
 
@@ -69,13 +72,13 @@ class Pump:
         self._inbox = inbox
         self._begin = begin
         self._hand_over = hand_over
-        self._unwritten: dict[UUID, Outcome] = {}
+        self._unwritten = Unwritten()
         self._open: dict[UUID, Claim] = {}
-        self._prefetch = Prefetch(terms)
+        self.prefetch = Prefetch(terms)
         self._looks = Looks()
         self._due_at = self._looks_at = 0.0
         self._busy = False
-        self._suspect = False
+        self._suspect = self._failed = False
         # Whether the last claim was made and answered.
         self._answered = False
         # Jobs were made that may be due later; ``look_soon`` has housekeeping see when the next is.
@@ -115,6 +118,8 @@ class Pump:
 
     def turn(self) -> float:
         """Wait for something to do and do it. Returns 0: the waiting is done here."""
+        # Whoever brings a due time while the wait is reckoned wakes us from it.
+        self._looks_at = math.inf
         patience = self._patience()
         self._looks_at = time.monotonic() + patience
         self._take(self._inbox.get(patience))
@@ -155,9 +160,8 @@ class Pump:
             ]
         )
         for outcome in mail.outcomes:
-            # The first word about an attempt counts: what follows comes from a thread given up.
             if outcome.token in self._open:
-                self._unwritten.setdefault(outcome.token, outcome)
+                self._unwritten.add(outcome)
         for token in mail.abandoned:
             if token not in self._unwritten:
                 self._open.pop(token, None)
@@ -171,10 +175,10 @@ class Pump:
         reason = Reason.PREFETCH_UNUSED if self.claiming else Reason.SHUTDOWN
         withdrawn = self._attempts.withdraw(prefetched_for=patience, kinds=self.holder.skip)
         for attempt in withdrawn:
-            self._unwritten[attempt.claim.token] = handed_back(attempt, self.terms, reason)
+            self._unwritten.put(handed_back(attempt, self.terms, reason))
         if withdrawn:
             # The runs that allowed it say nothing of what runs now.
-            self._prefetch.forget()
+            self.prefetch.forget()
 
     def _report_starts(self, connection: Connection) -> None:
         starts = self._attempts.unreported_starts(START_REPORT_S)
@@ -190,8 +194,12 @@ class Pump:
         self._start(found)
 
     def _exchange(self, connection: Connection) -> None:
+        outcomes = self._unwritten.batch()
         slots, prefetch = self._room()
-        outcomes = list(self._unwritten.values())
+        if self._failed and outcomes:
+            # It may have failed for its claim: what has ended goes alone, the claim comes after.
+            slots = prefetch = 0
+            self._inbox.wake()
         if not outcomes and slots + prefetch == 0:
             self._note_drained(nothing_due=False)
             return
@@ -200,7 +208,7 @@ class Pump:
         self._start(exchange.claims)
         ended = [(*self._close(token), status) for token, status in exchange.accepted.items()]
         if len(exchange.accepted) < len(outcomes):
-            self._explain(connection)
+            ended += self._explain(connection, outcomes)
         else:
             self._busy = False
         story.polled(len(outcomes), slots + prefetch, len(exchange.claims))
@@ -230,7 +238,7 @@ class Pump:
             return 0, 0
         free = max(self.terms.concurrency - len(self._attempts), 0)
         ahead = len(self._attempts) + free - self.terms.concurrency
-        return free, max(self._prefetch.allowance() - ahead, 0)
+        return free, max(self.prefetch.allowance() - ahead, 0)
 
     def _ask(
         self, connection: Connection, outcomes: list[Outcome], slots: int, prefetch: int
@@ -244,16 +252,16 @@ class Pump:
             )
             if wanted:
                 self._looks.brought(exchange.claims, wanted)
-            self._answered = True
+            self._answered, self._failed = True, False
             return exchange
-        except (DataError, IntegrityError):
+        except (DataError, IntegrityError, PydanticSerializationError):
             if not outcomes:
                 raise
             # One of them cannot be stored; the others must not suffer for it.
             return transitions.Exchange(self._settle_singly(connection, outcomes), [])
         except DBAPIError:
             # The statement may have committed and only its answer got lost.
-            self._suspect = True
+            self._suspect = self._failed = True
             raise
 
     def _settle_singly(self, connection: Connection, outcomes: list[Outcome]) -> dict[UUID, str]:
@@ -261,17 +269,24 @@ class Pump:
         for outcome in outcomes:
             try:
                 accepted |= transitions.settle(connection, [outcome], actor=self.terms.actor)
-            except (DataError, IntegrityError) as error:
-                self._unwritten[outcome.token] = unstorable(outcome, error)
+            except (DataError, IntegrityError, PydanticSerializationError) as error:
+                self._unwritten.put(unstorable(outcome, error))
         return accepted
 
-    def _explain(self, connection: Connection) -> None:
-        left = list(self._unwritten.values())
+    def _explain(self, connection: Connection, sent: list[Outcome]) -> list[story.Settled]:
+        """Close what was refused for good; those that had been written before."""
+        left = [outcome for outcome in sent if outcome.token in self._unwritten]
         answers = transitions.explain(connection, left, actor=self.terms.actor)
+        self._busy = "busy" in answers.values()
+        ended = []
         for token, answer in answers.items():
-            if answer != "busy":
-                story.refused(*self._close(token), answer)
-        self._busy = bool(self._unwritten)
+            if answer == "busy":
+                self._unwritten.postpone(token)
+            elif answer == "lost":
+                story.refused(*self._close(token))
+            else:
+                ended.append((*self._close(token), answer))
+        return ended
 
     def _start(self, claims: list[Claim]) -> None:
         attempts = [self._begin(claim) for claim in claims]
@@ -283,7 +298,3 @@ class Pump:
 
     def _note_drained(self, *, nothing_due: bool) -> None:
         self.drained = (nothing_due or self.paused) and self.settled
-
-    def measured(self, kind: str, ran_s: float, *, well: bool) -> None:
-        """Learn from a finished run how much may be prefetched."""
-        self._prefetch.measured(kind, ran_s, well=well)

@@ -73,7 +73,7 @@ class Worker:
         self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
         self.teller = Teller(self._gave_up)
         self.pump.tell = self.teller.settled
-        self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox.put)
+        self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox)
         self.upkeep = Upkeep(terms, side, keep, self._kinds, LostSlots(terms, self.attempts))
         self.housekeeping = Housekeeping(
             terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
@@ -140,7 +140,9 @@ class Worker:
     def _run(self, attempt: Attempt, slot: int) -> None:
         outcome, written = execute(attempt, self.app, self.terms, slot=slot)
         self.attempts.end(attempt)
-        self.pump.measured(attempt.claim.kind, outcome.ran_s or 0.0, well=outcome.verb == "succeed")
+        self.pump.prefetch.measured(
+            attempt.claim.kind, outcome.ran_s or 0.0, well=outcome.verb == "succeed"
+        )
         story.returned(attempt, outcome)
         if written:
             self.inbox.written(outcome)

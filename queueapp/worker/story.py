@@ -67,7 +67,6 @@ def _line(claim: Claim, outcome: Outcome, status: str) -> str:
 
 
 _WORDS = {"retry": "will be retried", "release": "handed back", "defer": "deferred"}
-_STATUSES = {"succeed": "succeeded", "fail": "failed", "cancel": "cancelled"}
 
 
 def _due(claim: Claim) -> datetime:
@@ -88,11 +87,8 @@ def _span(seconds: float | None) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.1f}s"
 
 
-def refused(claim: Claim, outcome: Outcome, answer: str) -> None:
-    """The database has not taken an outcome, for good: it has it already, or the lease is lost."""
-    if answer == "repeat":
-        settled([(claim, outcome, _STATUSES.get(outcome.verb, "queued"))])
-        return
+def refused(claim: Claim, outcome: Outcome) -> None:
+    """The database takes this outcome never more: the lease is lost."""
     log.warning("job %d lease lost: the late result (%s) was refused", claim.id, outcome.verb)
 
 

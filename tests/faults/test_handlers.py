@@ -96,6 +96,7 @@ NOT_JSON = {
     "set": "set", "bytes": "bytes", "decimal": "Decimal", "datetime": "datetime",
     "file": "_io.", "coroutine": "coroutine", "generator": "generator", "loop": "dict",
     "tuple keys": "dict", "nan": "float", "object": "object", "nested": "list",
+    "deep": "list",
 }  # fmt: skip
 AS_IT_CAN_BE = {
     "plain": {"ok": [1, None, "żółć"]},

@@ -215,7 +215,7 @@ class Workers(RuleBasedStateMachine):
         job = self.jobs.get(sent.id)
         assert job is None or job.token != sent.token
         [answer] = transitions.explain(self.session, [sent], actor=actor).values()
-        assert answer == ("repeat" if self.ends.get(sent.token) == actor else "lost")
+        assert (answer == "lost") is (self.ends.get(sent.token) != actor)
         if answer == "lost" and job is not None:
             job.events.append("stale_write_rejected")
 

@@ -182,6 +182,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "nan": lambda: float("nan"),
     "object": object,
     "nested": lambda: _nested(100_000),
+    "deep": lambda: _nested(300),
     "huge": lambda: "x" * MB,
     "nul": lambda: {"a\x00b": ["a\x00b"]},
     "surrogate": lambda: {"a\ud800b": ["a\ud800b"]},

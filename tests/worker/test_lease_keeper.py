@@ -81,6 +81,27 @@ def test_a_lost_lease_reaches_the_handler_and_is_not_renewed_again(
     assert len(worker.attempts) == 1
 
 
+def test_a_claim_that_is_lost_before_its_handler_began_is_over(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    """Nobody else will say how it ended: a worker would never be drained."""
+    enqueue()
+    worker = bench.worker()
+    worker.inbox.wake()
+    worker.pump.turn()
+    session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
+    session.commit()
+
+    worker.keeper.hurry()
+    worker.keeper.tick()
+    worker.pump.turn()
+
+    [attempt] = [worker._todo.get(timeout=1)]
+    assert attempt is not None
+    assert not worker.attempts.begin(attempt)
+    assert worker.pump.settled
+
+
 def test_progress_is_written_with_the_next_tick(bench: Bench, enqueue: Enqueue, job: Read) -> None:
     job_id = enqueue("test.reports")
     worker = bench.worker()

@@ -62,6 +62,8 @@ def test_whole_looks_take_a_share_of_the_time_and_keep_a_gap(
 ) -> None:
     looks = Looks()
     assert claim(looks, clock, took=took, brought=10)
+    clock.now += MOST_GAP_S
+    assert claim(looks, clock, took=took, brought=10)
 
     clock.now += 0.99 * gap
     assert not claim(looks, clock, took=0, brought=10)
@@ -69,12 +71,29 @@ def test_whole_looks_take_a_share_of_the_time_and_keep_a_gap(
     assert claim(looks, clock, took=0, brought=10)
 
 
-def test_after_a_look_without_an_answer_comes_a_whole_one(clock: Clock) -> None:
+def test_one_look_alone_that_took_long_may_have_waited_for_something(clock: Clock) -> None:
     looks = Looks()
     claim(looks, clock, took=0.001, brought=10)
-    assert looks.next(ME) is not None
+    clock.now += LEAST_GAP_S
 
-    assert looks.next(ME) is None
+    assert claim(looks, clock, took=9.0, brought=10)
+
+    clock.now += SHARE * 0.001
+    assert claim(looks, clock, took=0.001, brought=10)
+
+
+def test_looks_that_fail_for_their_length_leave_time_for_short_ones(clock: Clock) -> None:
+    looks = Looks()
+    for _ in range(2):
+        assert looks.next(ME) is None
+        clock.now += 30.0
+        assert looks.next(ME) is not None, "no answer, no second one at once"
+        looks.brought([], 10)
+        clock.now += LEAST_GAP_S
+
+    assert looks.next(ME) is not None
+    looks.brought([], 10)
+    clock.now += MOST_GAP_S
     assert looks.next(ME) is None
 
 
@@ -118,8 +137,9 @@ def test_kinds_that_change_are_looked_for_everywhere_at_once(clock: Clock, other
 
 def test_after_a_short_look_behind_the_cursor_the_pump_waits_for_a_whole_one(clock: Clock) -> None:
     looks = Looks()
-    claim(looks, clock, took=0.01, brought=10)
-    clock.now += 0.05
+    for _ in range(2):
+        claim(looks, clock, took=0.01, brought=10)
+        clock.now += 0.05
 
     claim(looks, clock, took=0, brought=9)
 

@@ -232,10 +232,10 @@ def test_nothing_is_prefetched_until_twenty_short_runs_went_well(
 def test_a_failed_run_ends_the_prefetching(bench: Bench) -> None:
     worker = bench.worker(prefetch=50)
     for _ in range(20):
-        worker.pump.measured("demo.echo", 0.0001, well=True)
+        worker.pump.prefetch.measured("demo.echo", 0.0001, well=True)
     assert worker.pump._room() == (4, 50)
 
-    worker.pump.measured("demo.echo", 0.0001, well=False)
+    worker.pump.prefetch.measured("demo.echo", 0.0001, well=False)
 
     assert worker.pump._room() == (4, 0)
 
@@ -243,9 +243,9 @@ def test_a_failed_run_ends_the_prefetching(bench: Bench) -> None:
 def test_a_slow_kind_among_the_last_runs_bounds_the_prefetch(bench: Bench) -> None:
     worker = bench.worker(prefetch=50)
     for _ in range(19):
-        worker.pump.measured("demo.echo", 0.0001, well=True)
+        worker.pump.prefetch.measured("demo.echo", 0.0001, well=True)
 
-    worker.pump.measured("demo.sleep", 0.1, well=True)
+    worker.pump.prefetch.measured("demo.sleep", 0.1, well=True)
 
     assert worker.pump._room() == (4, 2)
 
@@ -256,7 +256,7 @@ def test_prefetched_claims_that_waited_too_long_are_given_back(
     ids = [enqueue() for _ in range(3)]
     worker = bench.worker(concurrency=1, prefetch=5)
     for _ in range(20):
-        worker.pump.measured("demo.echo", 0.001, well=True)
+        worker.pump.prefetch.measured("demo.echo", 0.001, well=True)
     worker.inbox.wake()
     worker.pump.turn()
     first = worker._todo.get()
@@ -281,7 +281,7 @@ def test_the_start_of_a_prefetched_job_that_runs_on_is_written(
     ids = [enqueue() for _ in range(2)]
     worker = bench.worker(concurrency=1, prefetch=1)
     for _ in range(20):
-        worker.pump.measured("demo.echo", 0.001, well=True)
+        worker.pump.prefetch.measured("demo.echo", 0.001, well=True)
     worker.inbox.wake()
     worker.pump.turn()
     for _ in ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from queueapp.jobs.models import Job
 from queueapp.worker import Worker
 from queueapp.worker.attempts import Attempt
 from queueapp.worker.prefetch import MEASURED_RUNS
+from queueapp.worker.pump import FALLBACK_S
 from tests.worker.conftest import Bench, Enqueue
 from tests.worker.test_pump import claimed, finish
 
@@ -25,7 +27,7 @@ def prefetching(bench: Bench, **terms: Any) -> Worker:
     """A worker of one thread that has measured short runs."""
     worker = bench.worker(concurrency=1, prefetch=5, **terms)
     for _ in range(MEASURED_RUNS):
-        worker.pump.measured("test.echo", 0.001, well=True)
+        worker.pump.prefetch.measured("test.echo", 0.001, well=True)
     return worker
 
 
@@ -151,6 +153,23 @@ def test_a_due_time_that_has_passed_is_not_slept_over(bench: Bench) -> None:
     worker.pump._due_at -= 1.0
 
     assert worker.pump._patience() == 0.0
+
+
+def test_a_due_time_that_comes_while_the_wait_is_reckoned_ends_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = bench.worker()
+    patience = worker.pump._patience
+
+    def meanwhile() -> float:
+        found = patience()
+        worker.pump.expect_due(0.5)
+        return found
+
+    monkeypatch.setattr(worker.pump, "_patience", meanwhile)
+    began = time.monotonic()
+    worker.pump.turn()
+    assert time.monotonic() - began < FALLBACK_S / 2
 
 
 @pytest.mark.parametrize("by", ["pause", "hold"])

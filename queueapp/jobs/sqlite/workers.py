@@ -225,8 +225,8 @@ def _exchange_only(connection: Connection, given: Parameters) -> Sequence[Row[An
 # Why an outcome was not accepted
 
 _HOLDS = "SELECT 1 FROM jobs WHERE id = :id AND lease_token = :token"
-_REPEAT = """
-SELECT 1 FROM job_events
+_ENDED = """
+SELECT to_status FROM job_events
 WHERE job_id = :id AND lease_token = :token AND created_at >= :claimed_at
   AND from_status = 'running' AND to_status <> 'running' AND actor = :me LIMIT 1
 """
@@ -244,8 +244,8 @@ def _explain(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         since = {"claimed_at": outcome["claimed_at"], "me": given["me"]}
         if fetch(connection, _HOLDS, **own):
             found = "busy"
-        elif fetch(connection, _REPEAT, **own, **since):
-            found = "repeat"
+        elif ended := fetch(connection, _ENDED, **own, **since):
+            found = ended[0].to_status
         else:
             found = "lost"
             [job] = fetch(connection, _KIND, id=outcome["id"])

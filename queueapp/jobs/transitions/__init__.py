@@ -29,7 +29,6 @@ from queueapp.jobs.transitions.people import (
 from queueapp.jobs.transitions.producer import Enqueued, Json, NewJob, enqueue, enqueue_one
 from queueapp.jobs.transitions.retention import Age, Keep, count_old, purge, purge_old
 from queueapp.jobs.transitions.settle import (
-    Answer,
     Exchange,
     Outcome,
     exchange,
@@ -41,7 +40,6 @@ from queueapp.jobs.transitions.sweeper import expire, locked_overdue
 
 __all__ = [
     "Age",
-    "Answer",
     "Begun",
     "Death",
     "Enqueued",

@@ -23,11 +23,13 @@ from queueapp.jobs.database import Database, run, run_hot
 from queueapp.jobs.failure import Failure
 
 SettleVerb = Literal["succeed", "retry", "fail", "release", "defer", "cancel"]
-Answer = Literal["accepted", "busy", "repeat", "lost"]
 
 
 class Outcome(NamedTuple):
-    """How one attempt ended. ``ran_s``: how long the handler ran, None when it never began."""
+    """How one attempt ended. ``ran_s``: how long the handler ran, None when it never began.
+
+    ``size``: about how many bytes of result and error the statement has to carry.
+    """
 
     id: int
     token: UUID
@@ -39,6 +41,7 @@ class Outcome(NamedTuple):
     failure: Failure | None = None
     reason: str | None = None
     data: dict[str, Any] | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,22 +206,19 @@ def settle(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> di
     return {row.token: row.status for row in rows}
 
 
-# ``actor = me`` matters: the sweeper's end of the same token must read as lost, not as repeat.
+# ``actor = me`` matters: the sweeper's end of the same token must read as lost, not as ours.
 _EXPLAIN = """
 WITH outcome AS MATERIALIZED (
   SELECT o.* FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS o(
     id bigint, token uuid, verb text, claimed_at timestamptz)
 ),
 answer AS (
-  SELECT o.id, o.token, o.verb, CASE
-    WHEN (SELECT id FROM jobs j WHERE j.id = o.id AND j.lease_token = o.token) IS NOT NULL
-      THEN 'busy'
-    WHEN (
-      SELECT id FROM job_events e
-      WHERE e.job_id = o.id AND e.lease_token = o.token AND e.created_at >= o.claimed_at
-        AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s LIMIT 1
-    ) IS NOT NULL THEN 'repeat'
-    ELSE 'lost' END AS answer,
+  SELECT o.id, o.token, o.verb, coalesce(
+      (SELECT 'busy' FROM jobs j WHERE j.id = o.id AND j.lease_token = o.token),
+      (SELECT e.to_status FROM job_events e
+       WHERE e.job_id = o.id AND e.lease_token = o.token AND e.created_at >= o.claimed_at
+         AND e.from_status = 'running' AND e.to_status <> 'running' AND e.actor = %(me)s LIMIT 1),
+      'lost') AS answer,
     coalesce(
       (SELECT kind FROM jobs j WHERE j.id = o.id),
       (SELECT kind FROM job_events e WHERE e.job_id = o.id ORDER BY id DESC LIMIT 1),
@@ -234,8 +234,12 @@ SELECT token, answer FROM answer
 """
 
 
-def explain(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> dict[UUID, Answer]:
-    """Why ``outcomes`` were not accepted: busy, repeat or lost, by token. Records the lost ones."""
+def explain(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> dict[UUID, str]:
+    """Why ``outcomes`` were not accepted, by token: busy, lost, or the status they led to before.
+
+    Before: ``actor`` has settled that attempt, perhaps in another way, and the answer was not
+    heard. Records the lost ones.
+    """
     asked = [
         {"id": one.id, "token": one.token, "verb": one.verb, "claimed_at": one.claimed_at}
         for one in outcomes

@@ -68,11 +68,12 @@ def item_of_line(line: bytes) -> Good | Bad:
 def lines_of(stream: BinaryIO | io.BufferedIOBase) -> Iterator[bytes]:
     """The lines, each cut where it is longer than a line may be; what is cut off is passed over."""
     while line := stream.readline(LONGEST_LINE + 2):
-        yield line.rstrip(b"\r\n")
-        while len(line) > LONGEST_LINE and not line.endswith(b"\n"):
-            line = stream.readline(LONGEST_LINE)
-            if not line:
-                return
+        cut = len(line) == LONGEST_LINE + 2 and not line.endswith(b"\n")
+        # One that was cut stays too long, whatever it is cut at.
+        yield line if cut else line.rstrip(b"\r\n")
+        while cut:
+            rest = stream.readline(LONGEST_LINE)
+            cut = bool(rest) and not rest.endswith(b"\n")
 
 
 def items_of_lines(lines: Iterable[bytes], most: int) -> Iterator[Good | Bad]:

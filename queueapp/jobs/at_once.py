@@ -6,7 +6,8 @@ statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -51,6 +52,32 @@ def ask(database: Database, statement: str, parameters: Mapping[str, Any]) -> Se
         if not is_of_data:
             database.invalidate(error)
         raise as_sqlalchemys(error, database, statement, invalidated=not is_of_data) from error
+
+
+@contextmanager
+def one_transaction(connection: Connection) -> Iterator[None]:
+    """All or none of several statements on ``connection``, which is in autocommit mode.
+
+    BEGIN and COMMIT are statements like the others, so that their errors are SQLAlchemy's as well:
+    the driver's own transaction would also take a connection that was lost before its COMMIT for a
+    success.
+    """
+    try:
+        run(connection, "BEGIN")
+        yield
+        run(connection, "COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+
+
+def _roll_back(connection: Connection) -> None:
+    if connection.invalidated:
+        return  # with what was begun on it
+    try:
+        driver_of(connection).rollback()
+    except psycopg.Error as error:
+        connection.invalidate(error)
 
 
 def wake(database: Database) -> None:

@@ -19,16 +19,23 @@ BACK_EVERY_TICKS = 40
 
 _START = (32767, "-infinity", "-infinity", 0)
 
-# Keyset over the claim's own order; ``scanned`` rows are looked at, those of held kinds taken.
+# Keyset over the claim's own order; ``scanned`` rows are looked at, those of held kinds taken. In
+# two parts, so that each begins in the index where it has to: the rest of the priority that the
+# walk has come to, and what is below it.
 _NEXT_QUEUED = """
-WITH scanned AS MATERIALIZED (
+WITH level AS MATERIALIZED (
   SELECT id, kind, priority, available_at, created_at FROM jobs
-  WHERE status = 'queued' AND priority <= %(priority)s AND (
-    priority < %(priority)s
-    OR (available_at, created_at, id)
-       > (%(available_at)s::timestamptz, %(created_at)s::timestamptz, %(id)s))
-  ORDER BY priority DESC, available_at, created_at, id LIMIT %(scan)s
+  WHERE status = 'queued' AND priority = %(priority)s AND (available_at, created_at, id)
+    > (%(available_at)s::timestamptz, %(created_at)s::timestamptz, %(id)s)
+  ORDER BY available_at, created_at, id LIMIT %(scan)s
 ),
+below AS MATERIALIZED (
+  SELECT id, kind, priority, available_at, created_at FROM jobs
+  WHERE status = 'queued' AND priority < %(priority)s
+  ORDER BY priority DESC, available_at, created_at, id
+  LIMIT %(scan)s - (SELECT count(*) FROM level)
+),
+scanned AS MATERIALIZED (SELECT * FROM level UNION ALL SELECT * FROM below),
 last AS (
   SELECT * FROM scanned ORDER BY priority, available_at DESC, created_at DESC, id DESC LIMIT 1
 )

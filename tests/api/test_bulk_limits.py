@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from queueapp.api import bulk
-from queueapp.api.bulk_items import LONGEST_LINE
+from queueapp.api.bulk_items import LONGEST_LINE, Bad, Good, item_of_line, lines_of
 from queueapp.api.strict_json import parse, parse_array
 from queueapp.errors import QueueError
 from queueapp.handlers.problems import MOST_PROBLEMS
@@ -115,3 +116,28 @@ def test_of_very_many_bad_jobs_each_says_one_problem(
     answer = api.post("/bulk?atomic=false", data=sent.encode(), content_type=kind)
 
     assert [len(one["problem"]["errors"]) for one in body(answer)["items"]] == [3, 3] + [1] * 8
+
+
+@pytest.mark.parametrize("mib", [3, 5])
+def test_a_line_of_any_length_is_one_job(api: Api, mib: int) -> None:
+    long = json.dumps({**ECHO, "payload": {"message": "x" * mib * 2**20}})
+
+    answer = api.post(
+        "/bulk?atomic=false",
+        data="\n".join([json.dumps(ECHO), long, json.dumps(ECHO)]).encode(),
+        content_type="application/x-ndjson",
+    )
+
+    items = body(answer)["items"]
+    assert [one["outcome"] for one in items] == ["new", "invalid", "new"]
+    assert "longer than 1024 KiB" in items[1]["problem"]["detail"]
+
+
+def test_what_follows_the_length_of_a_line_is_never_cut_off_in_silence() -> None:
+    """Carriage returns end no line: what stands behind them belongs to it."""
+    whole = json.dumps(ECHO).encode().ljust(LONGEST_LINE)
+
+    [long, short] = lines_of(io.BytesIO(whole + b"\r\rmore\n" + whole + b"\r\n"))
+
+    assert isinstance(item_of_line(long), Bad)
+    assert isinstance(item_of_line(short), Good)

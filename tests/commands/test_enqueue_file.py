@@ -115,6 +115,20 @@ def test_bad_lines_may_be_passed_over(jobs: Terminal, file: Path, session: Sessi
     assert messages(session) == ["a", "b"]
 
 
+@pytest.mark.parametrize("mib", [3, 5])
+def test_a_line_of_any_length_is_one_line(
+    jobs: Terminal, file: Path, session: Session, mib: int
+) -> None:
+    file.write_text(numbered("a") + numbered("x" * mib * 2**20) + numbered("b") + BAD)
+
+    result = jobs("enqueue", "--from", str(file), "--partial")
+
+    assert result.stdout == "2 jobs enqueued, 3 lines refused\n"
+    for said in ("line 2: the line is longer than", "line 4: this is not JSON", "line 5: "):
+        assert said in result.stderr
+    assert messages(session) == ["a", "b"]
+
+
 def test_a_bad_line_of_standard_input_keeps_its_portion_and_says_how_to_go_on(
     jobs: Terminal, session: Session
 ) -> None:

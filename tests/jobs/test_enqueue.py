@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import at_once, transitions
+from queueapp.jobs.database import run
 from queueapp.jobs.transitions import Enqueued, Json, NewJob, producer
 
 
@@ -135,6 +137,40 @@ def test_a_failure_in_autocommit_mode_drops_the_connection_unless_it_is_the_data
 
     assert failure.value.connection_invalidated
     assert worker.invalidated
+
+
+@pytest.mark.postgresql("connections")
+@pytest.mark.parametrize("statements", [0, 1, 3], ids=["BEGIN", "between", "COMMIT"])
+def test_a_connection_that_is_lost_amid_several_statements_is_dropped(
+    worker: sa.Connection, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, statements: int
+) -> None:
+    """Whichever finds it lost: the error is SQLAlchemy's, and nothing is written."""
+    monkeypatch.setattr(producer, "MOST_JOBS", 2)
+    pid = worker.scalar(text("SELECT pg_backend_pid()"))
+    left = iter([False] * (statements - 1) + [statements > 0])
+
+    def cut() -> None:
+        with engine.connect() as other:
+            other.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": pid})
+
+    def run_and_cut(*given: Any, **parameters: Any) -> Any:
+        rows = run(*given, **parameters)
+        if next(left, False):
+            cut()
+        return rows
+
+    monkeypatch.setattr(producer, "run", run_and_cut)
+    if not statements:
+        cut()
+    with pytest.raises(sa.exc.DBAPIError) as failure:
+        put(worker, *[keyed(None)] * 6)
+
+    assert failure.value.connection_invalidated
+    assert worker.invalidated
+    worker.rollback()
+    assert worker.scalar(text("SELECT count(*) FROM jobs")) == 0
+    # Often enough for BEGIN and COMMIT to be prepared.
+    assert [len(put(worker, *[keyed(None)] * 6)) for _ in range(4)] == [6] * 4
 
 
 @pytest.mark.postgresql("NOTIFY")

@@ -217,35 +217,6 @@ def test_the_days_of_the_ledger_are_made_ahead(bench: Bench, session: Session) -
     assert isinstance(last, date)
 
 
-def test_minute_stats_count_each_event_once(
-    bench: Bench, enqueue: Enqueue, session: Session
-) -> None:
-    worker = bench.worker()
-    worker.upkeep.write_stats()
-    for _ in range(3):
-        enqueue()
-    bench.run_one(worker)
-    age = "UPDATE job_events SET created_at = created_at - interval '2 minutes' WHERE event = :e"
-
-    for _ in range(2):
-        session.execute(text(age), {"e": "minute_stats"})
-        session.commit()
-        worker.upkeep.write_stats()
-
-    first, second, third = events_named(session, "minute_stats")
-    assert first.data["kinds"] == third.data["kinds"] == {}
-    echo = second.data["kinds"]["demo.echo"]
-    assert echo["events"] == {"enqueued": 3, "claimed": 3, "succeeded": 3}
-    assert sum(echo["wait"].values()) == sum(echo["run"].values()) == 3
-
-
-def test_only_one_worker_writes_the_minutes_line(bench: Bench, session: Session) -> None:
-    for _ in range(3):
-        bench.worker().upkeep.write_stats()
-
-    assert len(events_named(session, "minute_stats")) == 1
-
-
 def test_what_ended_long_ago_is_purged_and_stays_in_the_ledger(
     bench: Bench, enqueue: Enqueue, session: Session
 ) -> None:

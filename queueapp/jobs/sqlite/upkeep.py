@@ -61,7 +61,7 @@ reworded(
 reworded(
     minute_stats._LAST,
     """
-SELECT data ->> 'xid' AS xid, data ->> 'id' AS id,
+SELECT data ->> 'xid' AS xid, data ->> 'id' AS id, data ->> 'full' AS full,
   created_at > shifted(now(), -:every) AS fresh
 FROM job_events
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from queueapp.jobs.at_once import ask, is_autocommit, wake
-from queueapp.jobs.database import Database, connection_of, driver_of, run
+from queueapp.jobs.at_once import ask, is_autocommit, one_transaction, wake
+from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.transitions import enqueue_statements as sql
 
 # A rival's row with our key is committed but younger than our snapshot: the next statement sees it.
@@ -164,7 +164,7 @@ def _as_one(database: Database, statements: int) -> AbstractContextManager[objec
     """All or none of several statements, also where each would be committed by itself."""
     connection = connection_of(database)
     if statements > 1 and is_autocommit(connection):
-        return cast("AbstractContextManager[object]", driver_of(connection).transaction())
+        return one_transaction(connection)
     return contextlib.nullcontext()
 
 

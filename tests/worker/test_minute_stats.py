@@ -1,0 +1,64 @@
+"""The minute's line of the ledger: what it counts, and how soon the next one follows."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import minute_stats
+from tests.worker.conftest import Bench, Enqueue
+from tests.worker.test_housekeeping import events_named
+
+
+def a_minute_passes(session: Session) -> None:
+    """All lines so far become older."""
+    age = "UPDATE job_events SET created_at = created_at - interval '2 minutes' WHERE event = :e"
+    session.execute(text(age), {"e": "minute_stats"})
+    session.commit()
+
+
+def test_minute_stats_count_each_event_once(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    for _ in range(3):
+        enqueue()
+    bench.run_one(worker)
+
+    for _ in range(2):
+        a_minute_passes(session)
+        worker.upkeep.write_stats()
+
+    first, second, third = events_named(session, "minute_stats")
+    assert first.data["kinds"] == third.data["kinds"] == {}
+    echo = second.data["kinds"]["demo.echo"]
+    assert echo["events"] == {"enqueued": 3, "claimed": 3, "succeeded": 3}
+    assert sum(echo["wait"].values()) == sum(echo["run"].values()) == 3
+
+
+def test_only_one_worker_writes_the_minutes_line(bench: Bench, session: Session) -> None:
+    for _ in range(3):
+        bench.worker().upkeep.write_stats()
+
+    assert len(events_named(session, "minute_stats")) == 1
+
+
+def test_more_than_one_line_takes_goes_into_the_next_ones_at_once(
+    bench: Bench, enqueue: Enqueue, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first line is itself an event of the second."""
+    monkeypatch.setattr(minute_stats, "EVENTS_A_LINE", 4)
+    workers = [bench.worker(), bench.worker()]
+    workers[0].upkeep.write_stats()
+    for _ in range(8):
+        enqueue()
+    a_minute_passes(session)
+
+    waits = [workers[n % 2].upkeep.write_stats() for n in range(4)]
+
+    _first, *lines = events_named(session, "minute_stats")
+    counted = [line.data["kinds"]["demo.echo"]["events"]["enqueued"] for line in lines]
+    assert counted == [3, 4, 1]
+    assert waits == [1, 1, 60, 60]

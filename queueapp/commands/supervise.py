@@ -60,7 +60,9 @@ def run(
         grace=terms.grace,
         drain=terms.drain,
     )
-    needs = worker_needs(terms.concurrency, listens=terms.listen)
+    needs = worker_needs(
+        terms.concurrency, listens=terms.listen, settles_beside=terms.settles_beside
+    )
     log.info(
         "supervisor %d: %d worker processes of %d threads; database connections: %d, %d at most",
         os.getpid(), processes, terms.concurrency, processes * needs.always,

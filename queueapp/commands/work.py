@@ -236,7 +236,7 @@ def _look(app: Flask) -> list[str]:
 
 
 def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | None) -> int:
-    engine = worker_engine(app, settings, connections=WORKER_LINES)
+    engine = worker_engine(app, settings, connections=WORKER_LINES + 1)
     worker = Worker(app, terms, engine, keep_of(settings), lifeline)
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.pump.hear))
@@ -244,7 +244,9 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
     elif terms.concurrency:
         where = "on SQLite" if settings.is_sqlite else "behind a pooler"
         log.info("%s: no LISTEN, jobs start within %gs", where, terms.poll)
-    needs = worker_needs(terms.concurrency, listens=terms.listen)
+    needs = worker_needs(
+        terms.concurrency, listens=terms.listen, settles_beside=terms.settles_beside
+    )
     log.info(
         "database connections: %d, and one for each handler with a session (%d at most)",
         needs.always, needs.most,

@@ -234,10 +234,13 @@ class Needs:
     most: int
 
 
-def worker_needs(concurrency: int, *, listens: bool) -> Needs:
-    """Count the pump's, the lease keeper's, housekeeping's, the listener's and the handlers'."""
+def worker_needs(concurrency: int, *, listens: bool, settles_beside: bool) -> Needs:
+    """Count the pump's, the lease keeper's, housekeeping's, the listener's and the handlers'.
+
+    A settler connects while tiny jobs come by the hundred.
+    """
     always = (WORKER_LINES if concurrency else 1) + listens
-    return Needs(always, always + concurrency)
+    return Needs(always, always + settles_beside + concurrency)
 
 
 def listen_connection(app: Flask, name: str) -> BoundedConnection:

@@ -1,13 +1,14 @@
 """What reaches the pump: outcomes from handler threads, and wake-ups that carry nothing.
 
-An outcome that its handler's own transaction has already written is marked so: there is nothing
-left to write, only a claim to close.
+An outcome that is written already, by its handler's own transaction or by the settler, is marked
+so: there is nothing left to write, only a claim to close.
 """
 
 from __future__ import annotations
 
 import queue
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from uuid import UUID
 
 from queueapp.jobs.transitions import Outcome
@@ -22,15 +23,19 @@ class Mail:
     abandoned: list[UUID] = field(default_factory=list)
 
 
+_Message: TypeAlias = tuple[tuple[Outcome, ...], bool] | UUID | None
+
+
 class Inbox:
     """A queue whose reader blocks for the first message and then takes all that wait."""
 
     def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[tuple[Outcome, bool] | UUID | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[_Message] = queue.SimpleQueue()
 
-    def put(self, outcome: Outcome) -> None:
-        """Send in how an attempt ended."""
-        self._messages.put((outcome, False))
+    def put(self, *outcomes: Outcome) -> None:
+        """Send in how attempts ended."""
+        if outcomes:
+            self._messages.put((outcomes, False))
 
     def wake(self) -> None:
         """Make the pump look, with nothing to say."""
@@ -39,9 +44,10 @@ class Inbox:
         if self._messages.empty():
             self._messages.put(None)
 
-    def written(self, outcome: Outcome) -> None:
-        """Say that this outcome is in the database already."""
-        self._messages.put((outcome, True))
+    def written(self, *outcomes: Outcome) -> None:
+        """Say that these outcomes are in the database already."""
+        if outcomes:
+            self._messages.put((outcomes, True))
 
     def abandon(self, token: UUID) -> None:
         """Say that no word will come about this claim: its thread does not come back."""
@@ -56,8 +62,8 @@ class Inbox:
                 if isinstance(message, UUID):
                     mail.abandoned.append(message)
                 elif message is not None:
-                    outcome, written = message
-                    (mail.written if written else mail.outcomes).append(outcome)
+                    outcomes, written = message
+                    (mail.written if written else mail.outcomes).extend(outcomes)
                 message = self._messages.get_nowait()
         except queue.Empty:
             return mail

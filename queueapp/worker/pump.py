@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable
 from uuid import UUID
 
-from pydantic_core import PydanticSerializationError
 from sqlalchemy import Connection
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from queueapp.jobs import transitions
 from queueapp.jobs.claim import Claim
@@ -27,10 +26,11 @@ from queueapp.worker.attempts import Attempt, Attempts
 from queueapp.worker.inbox import Inbox, Mail
 from queueapp.worker.line import Line
 from queueapp.worker.looks import Looks
-from queueapp.worker.outcomes import handed_back, unstorable
+from queueapp.worker.outcomes import handed_back
 from queueapp.worker.prefetch import PATIENCE_S, Prefetch
+from queueapp.worker.settler import Settler
 from queueapp.worker.terms import Terms
-from queueapp.worker.unwritten import Unwritten
+from queueapp.worker.unwritten import UNSTORABLE, Unwritten
 
 log = logging.getLogger("queueapp.worker")
 
@@ -84,6 +84,7 @@ class Pump:
         # Jobs were made that may be due later; ``look_soon`` has housekeeping see when the next is.
         self._heard = self._awaited = False
         self.look_soon: Callable[[], None] = lambda: None
+        self.settler: Settler | None = None
         # Writes what has settled to the log; a worker has a thread for it.
         self.tell: Callable[[list[story.Settled]], None] = story.settled
 
@@ -152,6 +153,8 @@ class Pump:
         return min(waits)
 
     def _take(self, mail: Mail) -> None:
+        for outcome in mail.written:
+            self._unwritten.drop(outcome.token)
         self.tell(
             [
                 (claim, outcome, "succeeded")
@@ -194,6 +197,8 @@ class Pump:
         self._start(found)
 
     def _exchange(self, connection: Connection) -> None:
+        if self.settler:
+            self.settler.relieve(self._unwritten)
         outcomes = self._unwritten.batch()
         slots, prefetch = self._room()
         if self._failed and outcomes:
@@ -254,24 +259,16 @@ class Pump:
                 self._looks.brought(exchange.claims, wanted)
             self._answered, self._failed = True, False
             return exchange
-        except (DataError, IntegrityError, PydanticSerializationError):
+        except UNSTORABLE:
             if not outcomes:
                 raise
             # One of them cannot be stored; the others must not suffer for it.
-            return transitions.Exchange(self._settle_singly(connection, outcomes), [])
+            singly = self._unwritten.settle_singly(connection, outcomes, self.terms.actor)
+            return transitions.Exchange(singly, [])
         except DBAPIError:
             # The statement may have committed and only its answer got lost.
             self._suspect = self._failed = True
             raise
-
-    def _settle_singly(self, connection: Connection, outcomes: list[Outcome]) -> dict[UUID, str]:
-        accepted: dict[UUID, str] = {}
-        for outcome in outcomes:
-            try:
-                accepted |= transitions.settle(connection, [outcome], actor=self.terms.actor)
-            except (DataError, IntegrityError, PydanticSerializationError) as error:
-                self._unwritten.put(unstorable(outcome, error))
-        return accepted
 
     def _explain(self, connection: Connection, sent: list[Outcome]) -> list[story.Settled]:
         """Close what was refused for good; those that had been written before."""

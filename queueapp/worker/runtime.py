@@ -15,10 +15,9 @@ import queue
 import signal
 import threading
 import time
-from typing import Any
 
 from flask import Flask
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.extensions import db
@@ -32,12 +31,13 @@ from queueapp.worker.executor import execute
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.inbox import Inbox
 from queueapp.worker.lease_keeper import LeaseKeeper
-from queueapp.worker.line import lines
+from queueapp.worker.line import Line, lines
 from queueapp.worker.loop import Loop
 from queueapp.worker.lost_slots import LostSlots
 from queueapp.worker.pump import Pump
 from queueapp.worker.recycle import Recycling
 from queueapp.worker.sessions import Sessions
+from queueapp.worker.settler import Settler
 from queueapp.worker.shutdown import SIGN_OFF_S, Shutdown
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
@@ -73,6 +73,8 @@ class Worker:
         self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
         self.teller = Teller(self._gave_up)
         self.pump.tell = self.teller.settled
+        if terms.settles_beside and engine.dialect.name == "postgresql":
+            self.pump.settler = Settler(Line(engine), self.inbox, terms.actor, self._gave_up)
         self.keeper = LeaseKeeper(terms, beat, self.attempts, self.inbox)
         self.upkeep = Upkeep(terms, side, keep, self._kinds, LostSlots(terms, self.attempts))
         self.housekeeping = Housekeeping(
@@ -93,7 +95,8 @@ class Worker:
         if self.terms.concurrency > 0:
             ticks |= {"pump": self._pump_turn, "lease keeper": self.keeper.tick}
         loops = [Loop(name, tick, self._gave_up) for name, tick in ticks.items()]
-        return [*loops, self.teller]
+        loops += [loop for loop in (self.teller, self.pump.settler) if loop]
+        return loops
 
     def listen(self, wakeup: Wakeup) -> None:
         """Hear of new jobs at once; without it they wait for the poll."""
@@ -104,13 +107,10 @@ class Worker:
     # What threads call
 
     def _give_way(self) -> None:
-        """Close what handlers' sessions have left behind: the leases need a connection."""
-        with self.app.app_context():
-            pool = db.engine.pool
-            db.engine.dispose()
-        # Those in use come back to a pool that nobody takes from: they are closed there.
-        event.listen(pool, "checkin", _close)
-        pool.dispose()
+        """Let go of connections of lesser use: the leases need one."""
+        self.sessions.give_way()
+        if settler := self.pump.settler:
+            settler.rest()
 
     def _pump_turn(self) -> float:
         wait = self.pump.turn()
@@ -269,6 +269,8 @@ class Worker:
         """Close the connections of the loops."""
         for line in self._lines:
             line.drop()
+        if settler := self.pump.settler:
+            settler.line.drop()
 
     def _sign_off(self) -> None:
         # Who still waits for the database now waits in vain, and must not keep us from leaving.
@@ -291,10 +293,6 @@ class Worker:
             self.upkeep.sign_off(self._dead or self._replace or "stopped")
         except SQLAlchemyError as error:
             log.warning("could not sign off: %s", type(error).__name__)
-
-
-def _close(_connection: Any, record: Any) -> None:
-    record.invalidate()
 
 
 _HURRY = {False: ": finishing what runs", True: " again: hurrying"}

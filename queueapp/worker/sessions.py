@@ -39,6 +39,14 @@ class Sessions:
         """Whether a handler has lately waited for a connection."""
         return time.monotonic() < self._short_until
 
+    def give_way(self) -> None:
+        """Close what sessions have left behind: leases need a connection."""
+        pool = self._engine.pool
+        self._engine.dispose()
+        # Those in use come back to a pool that nobody takes from: they are closed there.
+        event.listen(pool, "checkin", _close)
+        pool.dispose()
+
     def open(self, raise_if_stopped: Callable[[], None]) -> Session:
         """A session that has its connection; waits for one as long as the attempt goes on.
 
@@ -71,6 +79,10 @@ def clean_sessions(engine: Engine) -> None:
     Not behind a pooler in transaction mode: there the words would reach somebody else's session.
     """
     event.listen(engine, "reset", _discard)
+
+
+def _close(_connection: Any, record: Any) -> None:
+    record.invalidate()
 
 
 def _discard(connection: Any, _record: Any, state: Any) -> None:

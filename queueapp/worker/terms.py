@@ -44,6 +44,11 @@ class Terms:
         return f"worker:{self.name}"
 
     @property
+    def settles_beside(self) -> bool:
+        """Whether a settler may help the pump: without prefetch no batch is large enough."""
+        return self.concurrency > 0 and self.prefetch > 0
+
+    @property
     def holder(self) -> Holder:
         """What a claim is made with, before the controls are looked at."""
         return Holder(self.actor, self.lease, self.job_timeout, self.only, self.skip)

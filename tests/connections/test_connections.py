@@ -139,12 +139,17 @@ def test_a_web_process_gives_an_answer_within_ten_seconds_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "listens", "needed"),
-    [(8, True, (4, 12)), (8, False, (3, 11)), (0, False, (1, 1))],
+    ("concurrency", "listens", "settles_beside", "needed"),
+    [
+        (8, True, True, (4, 13)),
+        (8, True, False, (4, 12)),
+        (8, False, True, (3, 12)),
+        (0, False, False, (1, 1)),
+    ],
 )
 def test_connections_of_a_worker_are_counted(
-    concurrency: int, listens: bool, needed: tuple[int, int]
+    concurrency: int, listens: bool, settles_beside: bool, needed: tuple[int, int]
 ) -> None:
-    found = connections.worker_needs(concurrency, listens=listens)
+    found = connections.worker_needs(concurrency, listens=listens, settles_beside=settles_beside)
 
     assert (found.always, found.most) == needed

@@ -43,7 +43,9 @@ class Plan:
     @property
     def connections(self) -> int:
         """How many database connections it takes at most."""
-        workers = self.processes * worker_needs(self.concurrency, listens=True).always
+        # No-op jobs use no sessions, and the settler one connection.
+        needs = worker_needs(self.concurrency, listens=True, settles_beside=True)
+        workers = self.processes * (needs.most - self.concurrency)
         return _OWN + max(workers + self.processes + 1, PRODUCERS)
 
 

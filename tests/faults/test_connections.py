@@ -71,7 +71,7 @@ def test_too_few_connections_make_it_slower_and_never_stuck(
 
     # Fewer than the eight handlers, the worker and the web together would take.
     limit(5)
-    worker.wait_until_it_says(r"database connections: 4, and one for each .*\(12 at most\)")
+    worker.wait_until_it_says(r"database connections: 4, and one for each .*\(13 at most\)")
     web = journey.web(DATABASE_URL=url, QUEUE_IDLE_TIMEOUT="2s")
     jobs = journey.enqueue("journey.session", count=40)
     jobs += [created(web, "journey.session") for _ in range(5)]

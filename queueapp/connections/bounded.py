@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import traceback
 from typing import Any, TypeVar
 
 import psycopg
@@ -33,6 +34,19 @@ class BoundedConnection(psycopg.Connection[Any]):
     rests_since: float = 0.0
     # Whether session settings may be sent: behind a transaction pooler they would reach others.
     has_session: bool = True
+
+    @classmethod
+    def connect(cls, *given: Any, **parameters: Any) -> BoundedConnection:
+        """Connect as psycopg does, and leave nothing behind in vain.
+
+        Its time-out leaves the half-made connection in the frames of the error, for the garbage
+        collector to close: in an idle process that may be never, and the server counts it.
+        """
+        try:
+            return super().connect(*given, **parameters)
+        except psycopg.Error as error:
+            traceback.clear_frames(error.__traceback__)
+            raise
 
     def wait(self, gen: PQGen[Found], interval: float = 0.1, timeout: float | None = None) -> Found:
         """Wait as psycopg does, for ``limit_s`` at most unless the caller has a limit himself."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 _END_S = 60.0
+# From making the lock to holding it.
+BEGINS_WITHIN_S = 60.0
 
 
 class LocalPostgres:
@@ -113,10 +116,16 @@ def remove_abandoned(home: Path) -> None:
     if not (home / "start.lock").exists():
         return  # about to be started, or just removed
     with suppress(OSError), _locked(home / "start.lock", mode="r"):
-        if not (home / "users.lock").exists() or _last(home):
+        begun = (home / "users.lock").exists()
+        # Who has made the lock and not locked it yet is about to begin.
+        if _last(home) if begun else _age_s(home / "start.lock") > BEGINS_WITHIN_S:
             if server := find(place_of(home) / "data"):
                 server.stop()
             remove_cluster(home)
+
+
+def _age_s(file: Path) -> float:
+    return time.time() - file.stat().st_mtime
 
 
 def _join(home: Path, *, durable: bool, binaries: Path | None) -> LocalPostgres:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import time
 from typing import Any
 
@@ -52,6 +54,26 @@ def test_options_of_the_address_add_to_the_sessions_own_and_win(database_url: st
         found = [connection.execute(f"SHOW {name}").fetchone() for name in names]
 
     assert found == [("elsewhere",), ("7s",), ("UTC",), ("force_generic_plan",)]
+
+
+def test_a_connection_that_took_too_long_is_closed_at_once(database_url: str) -> None:
+    """Not when the garbage collector comes by."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        url = sa.make_url(database_url).set(host="127.0.0.1", port=deaf.getsockname()[1])
+        app = create_app({"DATABASE_URL": text_of(url)})
+        gc.disable()
+        try:
+            with pytest.raises(psycopg.errors.ConnectionTimeout):
+                connections.connect(connections.address_of(app), Role.WORK, connect_timeout=2)
+            asked, _ = deaf.accept()
+            with asked:
+                asked.settimeout(20)
+                while asked.recv(1024):  # its first words, then the end
+                    pass
+        finally:
+            gc.enable()
 
 
 def test_no_answer_ends_the_connection_and_the_next_is_another(app: Flask) -> None:

@@ -146,6 +146,7 @@ def starts_soon(journey: Journey, jobs: list[int]) -> list[int]:
     return jobs
 
 
+@pytest.mark.postgresql("LISTEN")
 def test_a_worker_that_hardly_polls_misses_no_commit_and_no_due_time(journey: Journey) -> None:
     journey.work(QUEUE_POLL=NEVER)
     until(lambda: journey.rows(LISTENER), "the worker listens")

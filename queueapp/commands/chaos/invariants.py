@@ -9,10 +9,12 @@ from itertools import pairwise
 
 from queueapp.commands.chaos.evidence import Event, Evidence
 from queueapp.commands.chaos.outside import Line
-from queueapp.jobs.status import FINAL, Status
+from queueapp.jobs.status import FINAL, Reason, Status
 from queueapp.jobs.status import Event as Name
 
 _SHOWN = 5
+# From handing back what a deaf handler runs to the end of its process.
+LEAVES_WITHIN_S = 1.0
 
 
 @dataclass
@@ -141,22 +143,34 @@ def _why(event: Event) -> str:
 
 
 def overlaps(evidence: Evidence) -> Finding:
-    """Runs of one job follow each other, but for holders that had lost their lease."""
-    expired: dict[tuple[int, int | None], list[float]] = defaultdict(list)
+    """Runs of one job follow each other, but for holders that had lost their lease.
+
+    And for handlers that were deaf beyond the grace: their jobs are handed back as the last thing
+    before their process ends, and it ends within a second.
+    """
+    given_up: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in evidence.events:
-        if event.name == Name.LEASE_EXPIRED:
-            expired[event.job, event.attempt].append(event.at)
-    offenders, allowed = [], 0
+        if event.source == Status.RUNNING:
+            given_up[event.job, event.attempt].append(event)
+    offenders, late, deaf = [], 0, [0.0]
     for job, runs in _runs(evidence).items():
         for (first, end), (second, _) in pairwise(runs):
             if end is None or second.mono >= end:
                 continue
-            if any(first.at < at < second.at for at in expired[job, first.attempt]):
-                allowed += 1
+            over = end - second.mono
+            between = [e for e in given_up[job, first.attempt] if first.at < e.at < second.at]
+            if any(event.name == Name.LEASE_EXPIRED for event in between):
+                late += 1
+            elif over <= LEAVES_WITHIN_S and any(e.reason == Reason.SHUTDOWN for e in between):
+                deaf.append(over)
             else:
-                over = end - second.mono
-                offenders.append(f"job {job}: attempt {first.attempt} ran on for {over:.3f} s")
-    figures = f"{allowed} late holders ran on without their lease"
+                how = ", ".join(map(_why, between)) or "nothing in the ledger"
+                offenders.append(
+                    f"job {job}: attempt {first.attempt} ran on for {over:.3f} s after {how}"
+                )
+    figures = f"{late} late holders ran on without their lease"
+    if deaf[1:]:
+        figures += f", {len(deaf) - 1} deaf ones {max(deaf):.3f} s at most while they left"
     return Finding("no two holders run one job at once", figures, offenders)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -94,6 +95,8 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _text(raw: bytes) -> str:
+    if raw.startswith(BOM_UTF8):
+        raise BadRequest("it begins with a byte order mark: save or send it as UTF-8 without one")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -106,7 +109,8 @@ def _refusals(place: Place) -> Iterator[None]:
     try:
         yield
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
+        lines = f"line {error.lineno}, " if "\n" in error.doc else ""
+        where = f"{lines}column {error.colno}"
         raise BadRequest(f"this is not JSON: {error.msg} at {where}") from None
     except RecursionError:
         raise _invalid(place, _TOO_DEEP) from None

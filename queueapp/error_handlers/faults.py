@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 import psycopg
-from flask import current_app, request
+from flask import request
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
@@ -159,7 +159,7 @@ def _of_router(error: HTTPException) -> Problem:
 def _named(status: int, error: HTTPException) -> QueueError | None:
     if status not in _NAMED:
         return None
-    limit = current_app.config["MAX_CONTENT_LENGTH"]
+    limit = request.max_content_length  # of this route
     plainer = {
         404: f"there is nothing at {request.path[:200]}",
         405: f"{request.method} does not work here; the header Allow says what does",

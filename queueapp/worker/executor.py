@@ -7,7 +7,9 @@ its success written in that session, with its own writes: both happen, or neithe
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Iterator
 from contextvars import copy_context
 
 from flask import Flask, has_app_context
@@ -83,10 +85,29 @@ def _call(attempt: Attempt, ended: Ended) -> tuple[Outcome, bool]:
         arguments = handler.check_json(attempt.claim.payload)
     except InvalidJob as error:
         return ended.invalid(error), False
-    outcome = ended.well(storable(handler.invoke(attempt.context, arguments)))
+    with _in_one_process():
+        result = handler.invoke(attempt.context, arguments)
+    outcome = ended.well(storable(result))
     if attempt.context.has_session:
         return outcome, _commit(attempt.context.session, outcome, ended)
     return outcome, False
+
+
+@contextlib.contextmanager
+def _in_one_process() -> Iterator[None]:
+    """End a copy of this process that a handler has made with fork and let come back here.
+
+    It has our connections and our claims, and would write over them what the original writes.
+    """
+    process = os.getpid()
+    try:
+        yield
+    except BaseException:
+        if os.getpid() != process:
+            os._exit(1)
+        raise
+    if os.getpid() != process:
+        os._exit(0)
 
 
 def _commit(session: Session, outcome: Outcome, ended: Ended) -> bool:

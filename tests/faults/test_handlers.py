@@ -125,6 +125,22 @@ def test_result_that_cannot_be_stored_is_left_out_and_the_job_succeeds(journey: 
     stand(journey)
 
 
+# Copies of the process
+
+
+def test_a_copy_that_a_handler_forks_ends_when_it_comes_back(journey: Journey) -> None:
+    """It has the worker's connections and claims, and must use neither."""
+    work(journey)
+    plain = journey.enqueue_one("journey.forks")
+    raising = journey.enqueue_one("journey.forks", {"raises": True})
+    journey.wait_for_end([plain, raising])
+
+    statuses = [journey.job(job).result["status"] for job in (plain, raising)]
+    assert statuses == [0, 1]
+    assert {journey.job(job).attempts for job in (plain, raising)} == {1}
+    stand(journey)
+
+
 # Enormous errors
 
 

@@ -101,6 +101,21 @@ def _claims_wait(context: JobContext) -> bool:
     return found is not None
 
 
+@handler("journey.forks")
+def forks(context: JobContext, raises: bool = False) -> dict[str, Any]:
+    """Copy the whole process, and let the copy come back like the original."""
+    with noted(context) as result:
+        pass
+    copy = os.fork()
+    if copy == 0 and raises:
+        raise SystemExit(3)
+    if copy:
+        # Nobody else waits for it.
+        _, status = os.waitpid(copy, 0)
+        return {**result, "status": os.waitstatus_to_exitcode(status)}
+    return {"pid": os.getpid()}
+
+
 @handler("journey.flaky")
 def flaky(context: JobContext, fail_first: int = 1) -> dict[str, Any]:
     """Fail the first attempts."""

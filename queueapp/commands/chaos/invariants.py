@@ -9,12 +9,10 @@ from itertools import pairwise
 
 from queueapp.commands.chaos.evidence import Event, Evidence
 from queueapp.commands.chaos.outside import Line
-from queueapp.jobs.status import FINAL, Reason, Status
+from queueapp.jobs.status import FINAL, Status
 from queueapp.jobs.status import Event as Name
 
 _SHOWN = 5
-# From handing back what a deaf handler runs to the end of its process.
-LEAVES_WITHIN_S = 1.0
 
 
 @dataclass
@@ -143,16 +141,12 @@ def _why(event: Event) -> str:
 
 
 def overlaps(evidence: Evidence) -> Finding:
-    """Runs of one job follow each other, but for holders that had lost their lease.
-
-    And for handlers that were deaf beyond the grace: their jobs are handed back as the last thing
-    before their process ends, and it ends within a second.
-    """
+    """Runs of one job follow each other, but for holders that had lost their lease."""
     given_up: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in evidence.events:
         if event.source == Status.RUNNING:
             given_up[event.job, event.attempt].append(event)
-    offenders, late, deaf = [], 0, [0.0]
+    offenders, late = [], 0
     for job, runs in _runs(evidence).items():
         for (first, end), (second, _) in pairwise(runs):
             if end is None or second.mono >= end:
@@ -161,16 +155,12 @@ def overlaps(evidence: Evidence) -> Finding:
             between = [e for e in given_up[job, first.attempt] if first.at < e.at < second.at]
             if any(event.name == Name.LEASE_EXPIRED for event in between):
                 late += 1
-            elif over <= LEAVES_WITHIN_S and any(e.reason == Reason.SHUTDOWN for e in between):
-                deaf.append(over)
             else:
                 how = ", ".join(map(_why, between)) or "nothing in the ledger"
                 offenders.append(
                     f"job {job}: attempt {first.attempt} ran on for {over:.3f} s after {how}"
                 )
     figures = f"{late} late holders ran on without their lease"
-    if deaf[1:]:
-        figures += f", {len(deaf) - 1} deaf ones {max(deaf):.3f} s at most while they left"
     return Finding("no two holders run one job at once", figures, offenders)
 
 

@@ -18,7 +18,7 @@ from flask.cli import ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.config import Settings
-from queueapp.connections import address_of, worker_engine, worker_needs
+from queueapp.connections import address_of, worker_engine
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import Death
 from queueapp.worker import Terms, alone, story
@@ -60,9 +60,7 @@ def run(
         grace=terms.grace,
         drain=terms.drain,
     )
-    needs = worker_needs(
-        terms.concurrency, listens=terms.listen, settles_beside=terms.settles_beside
-    )
+    needs = terms.needs
     log.info(
         "supervisor %d: %d worker processes of %d threads; database connections: %d, %d at most",
         os.getpid(), processes, terms.concurrency, processes * needs.always,

@@ -25,7 +25,6 @@ from queueapp.connections import (
     listen_connection,
     take_role,
     worker_engine,
-    worker_needs,
 )
 from queueapp.connections.bounds import Role
 from queueapp.errors import DatabaseUnavailable, SettingError
@@ -244,9 +243,7 @@ def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | Non
     elif terms.concurrency:
         where = "on SQLite" if settings.is_sqlite else "behind a pooler"
         log.info("%s: no LISTEN, jobs start within %gs", where, terms.poll)
-    needs = worker_needs(
-        terms.concurrency, listens=terms.listen, settles_beside=terms.settles_beside
-    )
+    needs = terms.needs
     log.info(
         "database connections: %d, and one for each handler with a session (%d at most)",
         needs.always, needs.most,

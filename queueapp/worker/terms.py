@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 
+from queueapp.connections import Needs, worker_needs
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.claim import Holder
 
@@ -47,6 +48,13 @@ class Terms:
     def settles_beside(self) -> bool:
         """Whether a settler may help the pump: without prefetch no batch is large enough."""
         return self.concurrency > 0 and self.prefetch > 0
+
+    @property
+    def needs(self) -> Needs:
+        """The database connections of one process."""
+        return worker_needs(
+            self.concurrency, listens=self.listen, settles_beside=self.settles_beside
+        )
 
     @property
     def holder(self) -> Holder:

@@ -24,14 +24,20 @@ LOST_AFTER_S = 3.0
 
 @dataclass(eq=False)
 class Attempt:
-    """One claim in this process. Times are this process's monotonic clock."""
+    """One claim in this process. Times are this process's monotonic clock.
+
+    ``claimed`` is when it was asked for and ``lease_ends`` is reckoned from when the lease was: by
+    the database's clock both are later, however long the answer took to reach us.
+    """
 
     claim: Claim
     context: JobContext
     claimed: float
+    lease_ends: float
     began: float | None = None
     start_known: bool = False
     given_up_at: float | None = None
+    came_too_late: bool = False
 
     @property
     def given_up(self) -> bool:
@@ -66,7 +72,12 @@ class Attempts:
             self._held.update({attempt.claim.token: attempt for attempt in attempts})
 
     def begin(self, attempt: Attempt) -> bool:
-        """Mark the start of the handler; False when the claim has been withdrawn."""
+        """Mark the start of the handler; False when the claim has been withdrawn, or is now.
+
+        After a freeze of this process it may have waited for longer than its lease: another worker
+        may be running the job by now.
+        """
+        now = time.monotonic()
         with self._lock:
             if attempt.given_up:
                 # Nobody runs it, so its slot is free.
@@ -74,7 +85,12 @@ class Attempts:
                 return False
             if attempt.claim.token not in self._held:
                 return False
-            attempt.began = time.monotonic()
+            if now >= attempt.lease_ends:
+                attempt.came_too_late = True
+                attempt.given_up_at = now
+                del self._held[attempt.claim.token]
+                return False
+            attempt.began = now
             return True
 
     def end(self, attempt: Attempt) -> None:
@@ -87,7 +103,7 @@ class Attempts:
     ) -> list[Attempt]:
         """Take back claims that have not begun: all, or those prefetched so many seconds ago.
 
-        Those of ``kinds`` go at once.
+        Those of ``kinds`` go at once. What was given up is not ours to hand back.
         """
         now = time.monotonic()
         with self._lock:
@@ -95,6 +111,7 @@ class Attempts:
                 attempt
                 for attempt in self._held.values()
                 if attempt.began is None
+                and not attempt.given_up
                 and (
                     prefetched_for is None
                     or attempt.claim.kind in kinds

@@ -6,7 +6,6 @@ It looks again each second while a handler has progress to write or somebody ask
 
 from __future__ import annotations
 
-import math
 import time
 from uuid import UUID
 
@@ -76,10 +75,13 @@ class LeaseKeeper:
             return
         held = {attempt.claim.token: attempt for attempt in attempts}
         leases = [attempt.lease for attempt in attempts]
+        asked_at = time.monotonic()
         with self._line.use() as connection:
             answers = transitions.renew(connection, leases, self._terms.holder)
         self._busy = {token for token, answer in answers.items() if answer == "busy"}
         for token, answer in answers.items():
+            if answer in ("renewed", "cancel"):
+                held[token].lease_ends = asked_at + self._terms.lease_of(held[token].claim)
             self._heed(held[token], token, answer)
 
     def _heed(self, attempt: Attempt, token: UUID, answer: Renewal) -> None:
@@ -103,7 +105,5 @@ class LeaseKeeper:
             self._inbox.put(timed_out(attempt, self._terms))
 
     def _left_s(self, attempt: Attempt) -> float:
-        """How long it may still run; without a limit as long as it likes."""
-        timeout = attempt.claim.timeout_s
-        limit = self._terms.job_timeout if timeout is None else timeout
-        return limit - attempt.ran_s if limit > 0 else math.inf
+        """How long it may still run."""
+        return self._terms.time_out_of(attempt.claim) - attempt.ran_s

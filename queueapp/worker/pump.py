@@ -22,13 +22,14 @@ from queueapp.jobs.database import wake_on_commit
 from queueapp.jobs.status import Reason, Status
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker import story
-from queueapp.worker.attempts import Attempt, Attempts
+from queueapp.worker.attempts import Attempts
 from queueapp.worker.inbox import Inbox, Mail
 from queueapp.worker.line import Line
 from queueapp.worker.looks import Looks
 from queueapp.worker.outcomes import handed_back
 from queueapp.worker.prefetch import PATIENCE_S, Prefetch
 from queueapp.worker.settler import Settler
+from queueapp.worker.slots import Slots
 from queueapp.worker.terms import Terms
 from queueapp.worker.unwritten import UNSTORABLE, Unwritten
 
@@ -45,7 +46,7 @@ START_REPORT_S = 0.1
 
 
 class Pump:
-    """One turn after another, from one thread. ``hand_over`` gives an attempt to a handler.
+    """One turn after another, from one thread; ``slots`` run what it claims.
 
     ``closed``: claiming was turned off and no claim is under way any more.
     """
@@ -56,8 +57,7 @@ class Pump:
         line: Line,
         attempts: Attempts,
         inbox: Inbox,
-        begin: Callable[[Claim], Attempt],
-        hand_over: Callable[[Attempt], None],
+        slots: Slots,
     ) -> None:
         self.terms = terms
         self.holder = terms.holder
@@ -70,13 +70,12 @@ class Pump:
         self._line = line
         self._attempts = attempts
         self._inbox = inbox
-        self._begin = begin
-        self._hand_over = hand_over
+        self._slots = slots
         self._unwritten = Unwritten()
         self._open: dict[UUID, Claim] = {}
         self.prefetch = Prefetch(terms)
         self._looks = Looks()
-        self._due_at = self._looks_at = 0.0
+        self._due_at = self._looks_at = self._asked_at = 0.0
         self._busy = False
         self._suspect = self._failed = False
         # Whether the last claim was made and answered.
@@ -250,6 +249,7 @@ class Pump:
     ) -> transitions.Exchange:
         wanted = slots + prefetch
         self._answered = False
+        self._asked_at = time.monotonic()
         after = self._looks.next(self.holder) if wanted else None
         try:
             exchange = transitions.exchange(
@@ -286,12 +286,8 @@ class Pump:
         return ended
 
     def _start(self, claims: list[Claim]) -> None:
-        attempts = [self._begin(claim) for claim in claims]
         self._open.update((claim.token, claim) for claim in claims)
-        self._attempts.add(attempts)
-        for attempt in attempts:
-            story.claimed(attempt.claim)
-            self._hand_over(attempt)
+        self._slots.take(claims, self._asked_at)
 
     def _note_drained(self, *, nothing_due: bool) -> None:
         self.drained = (nothing_due or self.paused) and self.settled

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import queue
 import signal
 import threading
 import time
@@ -21,13 +20,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.extensions import db
-from queueapp.handlers import JobContext, kinds
-from queueapp.jobs.claim import Claim
-from queueapp.jobs.transitions import Keep
+from queueapp.handlers import kinds
+from queueapp.jobs.transitions import Keep, Outcome
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
 from queueapp.worker.bell import Bell
-from queueapp.worker.executor import execute
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.inbox import Inbox
 from queueapp.worker.lease_keeper import LeaseKeeper
@@ -39,6 +36,7 @@ from queueapp.worker.recycle import Recycling
 from queueapp.worker.sessions import Sessions
 from queueapp.worker.settler import Settler
 from queueapp.worker.shutdown import SIGN_OFF_S, Shutdown
+from queueapp.worker.slots import Slots
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
 from queueapp.worker.sweeper import Sweeper
@@ -70,7 +68,9 @@ class Worker:
             self.sessions = Sessions(db.engine)
         hot, beat, side = self._lines = lines(engine, lease_s=terms.lease, give_way=self._give_way)
         self._beat = beat
-        self.pump = Pump(terms, hot, self.attempts, self.inbox, self._attempt, self._hand_over)
+        self.slots = Slots(app, terms, self.attempts, self.inbox, self.sessions)
+        self.slots.returned, self.slots.after = self._returned, self._after_one
+        self.pump = Pump(terms, hot, self.attempts, self.inbox, self.slots)
         self.teller = Teller(self._gave_up)
         self.pump.tell = self.teller.settled
         if terms.settles_beside and engine.dialect.name == "postgresql":
@@ -80,7 +80,6 @@ class Worker:
         self.housekeeping = Housekeeping(
             terms, side, self.pump, self.keeper, Sweeper(terms, side), self.upkeep
         )
-        self._todo: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._lifeline = lifeline
         self._bell = Bell()
         self._stopping = self._hurried = False
@@ -118,36 +117,13 @@ class Worker:
             self._bell.ring()
         return wait
 
-    def _attempt(self, claim: Claim) -> Attempt:
-        # Nothing here may refer to the context: a cycle for each job would keep the collector busy.
-        context = JobContext(
-            id=claim.id,
-            kind=claim.kind,
-            attempt=claim.attempt,
-            max_attempts=claim.max_attempts,
-            open_session=self.sessions.open,
-        )
-        return Attempt(claim, context, time.monotonic(), start_known=claim.started)
-
-    def _hand_over(self, attempt: Attempt) -> None:
-        self._todo.put(attempt)
-
-    def _handle(self, slot: int) -> None:
-        while (attempt := self._todo.get()) is not None:
-            if self.attempts.begin(attempt):
-                self._run(attempt, slot)
-
-    def _run(self, attempt: Attempt, slot: int) -> None:
-        outcome, written = execute(attempt, self.app, self.terms, slot=slot)
-        self.attempts.end(attempt)
+    def _returned(self, attempt: Attempt, outcome: Outcome) -> None:
         self.pump.prefetch.measured(
             attempt.claim.kind, outcome.ran_s or 0.0, well=outcome.verb == "succeed"
         )
         story.returned(attempt, outcome)
-        if written:
-            self.inbox.written(outcome)
-        else:
-            self.inbox.put(outcome)
+
+    def _after_one(self) -> None:
         if self.recycling.finished() or not self.pump.claiming:
             self._bell.ring()
 
@@ -209,10 +185,7 @@ class Worker:
         # What is there from the start stays, and need not be looked through again and again.
         gc.collect()
         gc.freeze()
-        for slot in range(terms.concurrency):
-            threading.Thread(
-                target=self._handle, args=(slot,), name=f"handler-{slot}", daemon=True
-            ).start()
+        self.slots.start()
         if terms.concurrency > 0:
             # Leases come first when the server has few connections left.
             with contextlib.suppress(SQLAlchemyError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from secrets import token_hex
 
 from queueapp.connections import Needs, worker_needs
 from queueapp.jobs.backoff import Backoff
-from queueapp.jobs.claim import Holder
+from queueapp.jobs.claim import Claim, Holder
 
 
 def _name() -> str:
@@ -43,6 +44,15 @@ class Terms:
     def actor(self) -> str:
         """How the ledger names this worker's own moves."""
         return f"worker:{self.name}"
+
+    def time_out_of(self, claim: Claim) -> float:
+        """How many seconds its attempt may run; without a limit as long as it likes."""
+        limit = self.job_timeout if claim.timeout_s is None else claim.timeout_s
+        return limit if limit > 0 else math.inf
+
+    def lease_of(self, claim: Claim) -> float:
+        """For how many seconds at least it is ours: a lease never reaches past a time-out."""
+        return min(self.lease, self.time_out_of(claim))
 
     @property
     def settles_beside(self) -> bool:

@@ -29,12 +29,18 @@ Doctor = Callable[[Evidence], object]
 
 
 def event(name: str, source: str | None, target: str | None, at: float, **more: object) -> Event:
-    fields = {"attempt": None, "reason": None, "lease_end": None, **more}
+    blank = {"attempt": None, "reason": None, "lease_end": None, "actor": "sweeper", "token": None}
+    fields = {**blank, **more}
     return Event(1, name, source, target, at=at, **fields)  # type: ignore[arg-type]
 
 
 def line(what: outside.What, at: float, attempt: int = 1, pid: int = 7) -> Line:
     return Line(what, 1, attempt, pid, "handler-0", at, 1000 + at)
+
+
+FIRST = {"attempt": 1, "token": "a", "actor": "worker:host:7:c0ffee"}
+TAKEN = {"attempt": 1, "token": "a"}
+SECOND = {"attempt": 2, "token": "b", "actor": "worker:host:8:c0ffee"}
 
 
 def good() -> Evidence:
@@ -45,12 +51,12 @@ def good() -> Evidence:
         jobs=[Job(1, "succeeded", None, None)],
         events=[
             event("enqueued", None, "queued", 1010),
-            event("claimed", "queued", "running", 1011, attempt=1),
-            event("lease_expired", "running", "running", 1015, attempt=1, lease_end=1014.0),
-            event("retry_scheduled", "running", "queued", 1015, attempt=1, reason="lease_lost"),
-            event("claimed", "queued", "running", 1016, attempt=2),
-            event("succeeded", "running", "succeeded", 1018, attempt=2),
-            event("stale_write_rejected", None, None, 1019),
+            event("claimed", "queued", "running", 1011, **FIRST),
+            event("lease_expired", "running", "running", 1015, lease_end=1014.0, **TAKEN),
+            event("retry_scheduled", "running", "queued", 1015, reason="lease_lost", **TAKEN),
+            event("claimed", "queued", "running", 1016, **SECOND),
+            event("succeeded", "running", "succeeded", 1018, **SECOND),
+            event("stale_write_rejected", None, None, 1019, **FIRST),
         ],
         lines=[line("start", 11.1), line("start", 16.1, 2, 8), line("end", 17, 2, 8),
                line("end", 18.5)],
@@ -69,7 +75,7 @@ def without(evidence: Evidence, name: str) -> None:
 
 def fail(evidence: Evidence) -> None:
     evidence.jobs = [Job(1, "failed", "LeaseLost", "gone")]
-    evidence.events[5] = event("failed", "running", "failed", 1018, attempt=2)
+    evidence.events[5] = event("failed", "running", "failed", 1018, **SECOND)
 
 
 DOCTORED: list[tuple[Doctor, str]] = [
@@ -132,21 +138,48 @@ def test_a_run_that_outlived_its_killed_process_by_no_word_ends_with_it() -> Non
 def test_a_run_that_went_on_says_what_took_its_job() -> None:
     evidence = good()
     evidence.events[2:4] = [
-        event("released", "running", "queued", 1015, attempt=1, reason="shutdown")
+        event("released", "running", "queued", 1015, reason="shutdown", **FIRST)
     ]
 
     finding = next(f for f in invariants.check(evidence) if "two holders" in f.name)
     assert finding.offenders == ["job 1: attempt 1 ran on for 2.400 s after shutdown"]
 
 
-def test_an_attempt_that_was_given_back_may_begin_again() -> None:
+def given_back() -> Evidence:
+    """Handed back before its end, claimed by the second under the same number."""
     evidence = good()
-    evidence.events[2:4] = [event("released", "running", "queued", 1012, attempt=1)]
-    evidence.events[3] = event("claimed", "queued", "running", 1013, attempt=1)
+    again = {**SECOND, "attempt": 1}
+    evidence.events[2:] = [
+        event("released", "running", "queued", 1012, **FIRST),
+        event("claimed", "queued", "running", 1013, **again),
+        event("succeeded", "running", "succeeded", 1018, **again),
+    ]
     evidence.lines = [line("start", 11.1), line("end", 11.9), line("start", 13.1, 1, 8),
                       line("end", 14, 1, 8)]  # fmt: skip
+    return evidence
+
+
+def test_an_attempt_that_was_given_back_may_begin_again() -> None:
+    assert broken(given_back()) == set()
+
+
+def test_a_run_that_went_on_beside_its_own_number_is_found() -> None:
+    evidence = given_back()
+    evidence.lines[1] = line("end", 13.4)
+
+    finding = next(f for f in invariants.check(evidence) if not f.holds)
+
+    assert finding.offenders == ["job 1: attempt 1 ran on for 0.300 s after released"]
+
+
+def test_a_run_that_began_when_its_lease_was_lost_is_a_late_holder_and_counted() -> None:
+    evidence = good()
+    assert invariants.late_beginnings(evidence) == 0
+
+    evidence.lines[0] = line("start", 15.2)
 
     assert broken(evidence) == set()
+    assert invariants.late_beginnings(evidence) == 1
 
 
 def test_recoveries_are_counted_from_the_end_of_the_lease() -> None:
@@ -224,6 +257,21 @@ def test_a_short_run_holds_and_leaves_nothing(tmp_path: Path) -> None:
     assert "150 created, 150 finished" in said
     assert sum(report["faults"].values()) >= 2
     assert list(tmp_path.glob("queueapp-chaos-*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_broken_run_keeps_its_evidence(tmp_path: Path) -> None:
+    options = ("--jobs", "5000", "--workers", "1", "--for", "1s", "--settle", "1s")
+
+    with chaos(tmp_path, *options) as run:
+        said, _ = run.communicate(timeout=220)
+
+    assert run.returncode == 1, said
+    [folder] = tmp_path.glob("queueapp-chaos-*")
+    assert f"Data, logs and the outside ledger are kept in {folder}" in said
+    assert list((folder / "logs").iterdir())
+    assert (folder / "postgres" / "data" / "PG_VERSION").exists()
 
 
 @pytest.mark.slow

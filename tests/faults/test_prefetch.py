@@ -14,6 +14,15 @@ from tests.live.processes import until
 WARM_UP = 40
 BEHIND = 10
 
+# Writing the start of the freezing job waits for whoever has this lock.
+STUCK = """
+CREATE FUNCTION stuck() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$;
+CREATE TRIGGER stuck BEFORE UPDATE ON jobs FOR EACH ROW
+WHEN (NEW.kind = 'journey.freeze' AND NEW.attempts = 1 AND OLD.started_at IS NULL
+  AND NEW.started_at IS NOT NULL AND NEW.status = 'running') EXECUTE FUNCTION stuck();
+"""
+
 
 def enqueue_slow_one(
     journey: Journey, kind: str, payload: dict[str, object] | None = None
@@ -112,3 +121,35 @@ def test_jobs_behind_a_slow_one_are_handed_to_an_idle_worker(
     journey.wait_for_status(slow, "succeeded")
     assert busy.is_running
     stand(journey, accepted=behind, every_claim_started=False)
+
+
+def test_worker_that_was_frozen_begins_nothing_whose_lease_ran_out_meanwhile(
+    journey: Journey,
+) -> None:
+    """What waited in it has run elsewhere, and its pump cannot say so yet."""
+    with journey.engine.begin() as connection:
+        connection.exec_driver_sql(STUCK)
+    behind = journey.enqueue("journey.tick", count=BEHIND)
+    before, freezing = enqueue_slow_one(journey, "journey.freeze")
+    with journey.engine.connect() as lock:
+        lock.exec_driver_sql("SELECT pg_advisory_xact_lock(1)")
+        frozen = journey.work("--concurrency=1", "--lease=2", ready=False)
+        until(frozen.is_frozen, "it is frozen")
+        waiting = journey.rows(
+            "SELECT id FROM jobs WHERE status = 'running' AND started_at IS NULL"
+            " AND id = ANY(%(ids)s)",
+            ids=behind,
+        )
+        assert waiting, "nothing was prefetched"
+        other = journey.work("--lease=2", "--kinds=journey.tick")
+        journey.wait_for_end(behind)
+        other.stop()
+        frozen.send(signal.SIGCONT)
+        until(lambda: journey.ledger.ends(freezing), "its thread is free")
+    journey.wait_for_end([freezing])
+    last = journey.enqueue_one("journey.tick")
+    journey.wait_for_status(last, "succeeded")
+
+    assert {start.pid for row in waiting for start in journey.ledger.starts(row.id)} == {other.pid}
+    assert journey.ledger.starts(last)[0].pid == frozen.pid
+    stand(journey, accepted=before + behind, every_claim_started=False, frozen=True)

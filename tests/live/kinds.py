@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 from sqlalchemy import text
 
 from queueapp import JobContext, enqueue, handler
+from queueapp.extensions import db
 from tests.live import ledger
 
 # A gate that a failed test never opens must not outlive it for long.
@@ -88,6 +91,31 @@ def leave(context: JobContext, with_claims: bool = False) -> None:
     while with_claims and not _claims_wait(context) and time.monotonic() < deadline:
         time.sleep(0.002)
     os._exit(1)
+
+
+_has_frozen = threading.Event()
+
+
+@handler("journey.freeze")
+def freeze(context: JobContext) -> dict[str, Any]:
+    """Freeze the whole process, once in its life, as soon as its pump waits for a lock."""
+    with noted(context) as result:
+        if not _has_frozen.is_set():
+            # Not in the job's own session: that would be committed before its thread is free.
+            with db.engine.connect() as connection:
+                while not connection.scalar(text(_LOCK_IS_AWAITED)):
+                    time.sleep(0.002)
+            _has_frozen.set()
+            looked = time.monotonic()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            # The stop may reach this thread a moment later: then the clock jumps.
+            while (now := time.monotonic()) - looked < _JUMP_S:
+                looked = now
+        return result
+
+
+_JUMP_S = 1.0
+_LOCK_IS_AWAITED = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
 
 
 def _claims_wait(context: JobContext) -> bool:

@@ -49,6 +49,10 @@ class Process:
     def is_running(self) -> bool:
         return self._popen.poll() is None
 
+    def is_frozen(self) -> bool:
+        """Whether SIGSTOP has stopped it."""
+        return "\nState:\tT" in Path(f"/proc/{self.pid}/status").read_text()
+
     def said(self) -> str:
         """Its output so far."""
         return self._log.read_text(errors="replace")

@@ -82,11 +82,8 @@ class Bench:
         """Claim, run and settle everything that is due, in this thread."""
         worker.pump._inbox.wake()
         worker.pump.turn()
-        while not worker._todo.empty():
-            attempt = worker._todo.get()
-            assert attempt is not None
-            if worker.attempts.begin(attempt):
-                worker._run(attempt, 0)
+        while not worker.slots.todo.empty():
+            worker.slots.handle(worker.slots.todo.get(), 0)
         worker.pump._inbox.wake()
         worker.pump.claiming = False
         worker.pump.turn()

@@ -179,10 +179,9 @@ def test_effects_in_the_handlers_session_are_undone_when_the_lease_was_lost(
     session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
     session.commit()
 
-    attempt = worker._todo.get()
-    assert attempt is not None
+    attempt = worker.slots.todo.get()
     worker.attempts.begin(attempt)
-    worker._run(attempt, 0)
+    worker.slots.run(attempt, 0)
     worker.pump.claiming = False
     worker.pump.turn()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from sqlalchemy import text
@@ -58,7 +59,7 @@ def test_a_cancelled_handler_that_stops_ends_as_cancelled(
     worker.keeper.hurry()
     worker.keeper.tick()
 
-    worker._run(attempt, 0)
+    worker.slots.run(attempt, 0)
     worker.pump.turn()
 
     assert job(job_id).status == "cancelled"
@@ -96,10 +97,65 @@ def test_a_claim_that_is_lost_before_its_handler_began_is_over(
     worker.keeper.tick()
     worker.pump.turn()
 
-    [attempt] = [worker._todo.get(timeout=1)]
-    assert attempt is not None
+    attempt = worker.slots.todo.get(timeout=1)
     assert not worker.attempts.begin(attempt)
     assert worker.pump.settled
+
+
+def test_a_claim_that_was_lost_and_is_over_is_not_handed_back(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    """The pump has closed it while it still waits for a thread; it would not know it any more."""
+    enqueue()
+    worker = bench.worker()
+    worker.inbox.wake()
+    worker.pump.turn()
+    session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
+    session.commit()
+    worker.keeper.hurry()
+    worker.keeper.tick()
+
+    worker.pump.claiming = False
+    worker.pump.turn()
+
+    assert worker.pump.settled
+    assert worker.pump.closed
+
+
+def test_a_claim_whose_lease_ran_out_while_it_waited_never_begins(
+    bench: Bench, enqueue: Enqueue, job: Read
+) -> None:
+    """This process may have been frozen meanwhile; whether the row was swept it cannot know."""
+    job_id = enqueue()
+    worker = bench.worker(lease=30)
+    asked_at = time.monotonic()
+    worker.inbox.wake()
+    worker.pump.turn()
+    attempt = worker.slots.todo.get(timeout=1)
+    assert asked_at + 30 <= attempt.lease_ends <= time.monotonic() + 30
+
+    attempt.lease_ends = time.monotonic()
+    worker.slots.handle(attempt, 0)
+    worker.pump.claiming = False
+    worker.pump.turn()
+
+    row = job(job_id)
+    assert (attempt.began, row.status, row.attempts) == (None, "queued", 0)
+    assert worker.pump.settled
+
+
+def test_a_renewed_claim_may_begin(bench: Bench, enqueue: Enqueue) -> None:
+    enqueue()
+    worker = bench.worker()
+    worker.inbox.wake()
+    worker.pump.turn()
+    attempt = worker.slots.todo.get(timeout=1)
+    attempt.lease_ends = time.monotonic()
+
+    worker.keeper.hurry()
+    worker.keeper.tick()
+
+    assert worker.attempts.begin(attempt)
 
 
 def test_progress_is_written_with_the_next_tick(bench: Bench, enqueue: Enqueue, job: Read) -> None:
@@ -107,7 +163,7 @@ def test_progress_is_written_with_the_next_tick(bench: Bench, enqueue: Enqueue, 
     worker = bench.worker()
     [attempt] = claimed(worker)
     attempt.context.interrupt("shutdown")
-    worker._run(attempt, 0)
+    worker.slots.run(attempt, 0)
     worker.attempts.add([attempt])
 
     worker.keeper.tick()

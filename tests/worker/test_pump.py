@@ -27,9 +27,8 @@ def claimed(worker: Worker) -> list[Attempt]:
     worker.inbox.wake()
     worker.pump.turn()
     found = []
-    while not worker._todo.empty():
-        attempt = worker._todo.get()
-        assert attempt is not None
+    while not worker.slots.todo.empty():
+        attempt = worker.slots.todo.get()
         assert worker.attempts.begin(attempt)
         found.append(attempt)
     return found
@@ -37,7 +36,7 @@ def claimed(worker: Worker) -> list[Attempt]:
 
 def finish(worker: Worker, attempt: Attempt) -> None:
     """Run the handler of ``attempt`` here."""
-    worker._run(attempt, 0)
+    worker.slots.run(attempt, 0)
 
 
 @contextlib.contextmanager
@@ -259,8 +258,7 @@ def test_prefetched_claims_that_waited_too_long_are_given_back(
         worker.pump.prefetch.measured("demo.echo", 0.001, well=True)
     worker.inbox.wake()
     worker.pump.turn()
-    first = worker._todo.get()
-    assert first is not None
+    first = worker.slots.todo.get()
     assert worker.attempts.begin(first)
     assert [job(i).started_at is not None for i in ids] == [True, False, False]
     for attempt in worker.attempts.leases():
@@ -285,8 +283,7 @@ def test_the_start_of_a_prefetched_job_that_runs_on_is_written(
     worker.inbox.wake()
     worker.pump.turn()
     for _ in ids:
-        attempt = worker._todo.get()
-        assert attempt is not None
+        attempt = worker.slots.todo.get()
         worker.attempts.begin(attempt)
         assert attempt.began is not None
         attempt.began -= 0.2

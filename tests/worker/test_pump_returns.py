@@ -142,8 +142,7 @@ def test_new_claims_start_although_nobody_says_what_became_of_an_outcome(
         with pytest.raises(OperationalError):
             worker.pump.turn()
 
-    [started] = [worker._todo.get(timeout=1)]
-    assert started is not None
+    started = worker.slots.todo.get(timeout=1)
     assert started.claim.id == fresh
 
 

@@ -11,7 +11,6 @@ import platform
 import secrets
 import shutil
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,9 @@ def init_app(app: Flask) -> None:
 @click.option("--seed", type=int, help="Repeat the jobs and faults of a run. Default: by chance.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, writable=True, path_type=Path),
               help="Write the report into this file as well.")  # fmt: skip
-@click.option("--keep", is_flag=True, help="Leave the folder with data and logs, and say where.")
+@click.option("--keep", is_flag=True,
+              help="Leave the folder with data and logs, and say where. A run that ends broken is "
+                   "kept anyhow.")  # fmt: skip
 def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
     """Kill, freeze and cut off everything; prove that no job is lost.
 
@@ -81,8 +82,8 @@ def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
         what = "nothing was judged" if run.began else "nothing had begun"
         click.echo(f"\nInterrupted: {what}.")
         raise SystemExit(_INTERRUPTED)
-    click.echo("\nEvery invariant holds." if run.report.holds else "\nBROKEN.")
-    if not run.report.holds:
+    click.echo("\nBROKEN." if run.report.broken else "\nEvery invariant holds.")
+    if run.report.broken:
         raise SystemExit(1)
 
 
@@ -93,19 +94,24 @@ def _run(app: Flask, plan: Plan, interruption: Interruption, *, keep: bool) -> R
         f"Chaos with seed {plan.seed}: {plan.jobs} jobs, {plan.workers} workers, in {home}",
         err=True,
     )
-    with ExitStack() as stack:
-        if keep:
-            (home / _KEPT).touch()
-        else:
-            stack.callback(shutil.rmtree, home, ignore_errors=True)
+    if keep:
+        (home / _KEPT).touch()
+    try:
         run = Run(plan, home, Path(app.root_path), interruption)
-        stack.callback(run.close, keep=keep)
         run.report.conditions |= {
             "queueapp": VERSION,
             "Python": platform.python_version(),
         }
-        run.go()
-    if keep:
+        try:
+            run.go()
+            if run.report.broken:
+                (home / _KEPT).touch()
+        finally:
+            run.close(keep=(home / _KEPT).exists())
+    finally:
+        if not (home / _KEPT).exists():
+            shutil.rmtree(home, ignore_errors=True)
+    if (home / _KEPT).exists():
         click.echo(f"Data, logs and the outside ledger are kept in {home}", err=True)
     return run
 

@@ -17,7 +17,8 @@ _ROWS = "SELECT id, status, error_class, error_message FROM jobs ORDER BY id"
 
 _EVENTS = """
 SELECT job_id, event, from_status, to_status, attempt, extract(epoch FROM created_at)::float8,
-  reason, extract(epoch FROM (data->>'lease_expires_at')::timestamptz)::float8
+  reason, extract(epoch FROM (data->>'lease_expires_at')::timestamptz)::float8,
+  actor, lease_token::text
 FROM job_events WHERE job_id IS NOT NULL ORDER BY job_id, id
 """
 
@@ -53,6 +54,8 @@ class Event(NamedTuple):
     at: float
     reason: str | None
     lease_end: float | None
+    actor: str
+    token: str | None
 
 
 @dataclass

@@ -142,26 +142,34 @@ def _why(event: Event) -> str:
 
 def overlaps(evidence: Evidence) -> Finding:
     """Runs of one job follow each other, but for holders that had lost their lease."""
-    given_up: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
-    for event in evidence.events:
-        if event.source == Status.RUNNING:
-            given_up[event.job, event.attempt].append(event)
+    ledger = _by_job(evidence.events)
     offenders, late = [], 0
     for job, runs in _runs(evidence).items():
         for (first, end), (second, _) in pairwise(runs):
             if end is None or second.mono >= end:
                 continue
             over = end - second.mono
-            between = [e for e in given_up[job, first.attempt] if first.at < e.at < second.at]
-            if any(event.name == Name.LEASE_EXPIRED for event in between):
+            taken = _taken(ledger[job], first)
+            if taken and taken.name == Name.LEASE_EXPIRED and taken.at < second.at:
                 late += 1
             else:
-                how = ", ".join(map(_why, between)) or "nothing in the ledger"
+                how = _why(taken) if taken and taken.at < second.at else "nothing in the ledger"
                 offenders.append(
                     f"job {job}: attempt {first.attempt} ran on for {over:.3f} s after {how}"
                 )
     figures = f"{late} late holders ran on without their lease"
     return Finding("no two holders run one job at once", figures, offenders)
+
+
+def _taken(events: Iterable[Event], start: Line) -> Event | None:
+    """What ended the lease that the run began with; a number is used again after a hand-back."""
+    token = None
+    for event in events:
+        mine = event.attempt == start.attempt and f":{start.pid}:" in event.actor
+        if event.name == Name.CLAIMED and mine and event.at <= start.at:
+            token = event.token
+    own = [event for event in events if event.source == Status.RUNNING and event.token == token]
+    return own[0] if token and own else None
 
 
 def _runs(evidence: Evidence) -> dict[int, list[tuple[Line, float | None]]]:
@@ -225,6 +233,16 @@ def refused_writes(events: Iterable[Event]) -> int:
     return sum(event.name == Name.STALE_WRITE_REJECTED for event in events)
 
 
+def late_beginnings(evidence: Evidence) -> int:
+    """How many runs began without their lease: what a freeze met between the last look at the lease
+    and the handler's first line. Claims that merely wait are not begun after one.
+    """
+    ledger = _by_job(evidence.events)
+    starts = [line for line in evidence.lines if line.what == "start"]
+    taken = [(_taken(ledger[start.job], start), start) for start in starts]
+    return sum(event is not None and event.at < start.at for event, start in taken)
+
+
 @dataclass(frozen=True)
 class Recovery:
     """A lost lease: seconds from its end until a sweeper took it back, and until the next claim."""
@@ -246,8 +264,8 @@ def recoveries(events: Iterable[Event]) -> list[Recovery]:
     return found
 
 
-def _by_job(events: Iterable[Event]) -> dict[int, list[Event]]:
-    grouped: dict[int, list[Event]] = defaultdict(list)
+def _by_job(events: Iterable[Event]) -> defaultdict[int, list[Event]]:
+    grouped: defaultdict[int, list[Event]] = defaultdict(list)
     for event in events:
         grouped[event.job].append(event)
     return grouped

@@ -23,6 +23,11 @@ class Report:
     figures: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def broken(self) -> bool:
+        """Whether an invariant is."""
+        return bool(self.findings) and not self.holds
+
+    @property
     def holds(self) -> bool:
         """Whether every invariant does. What was not judged does not hold."""
         return bool(self.findings) and all(finding.holds for finding in self.findings)

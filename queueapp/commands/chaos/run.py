@@ -151,6 +151,7 @@ class Run:
         self.report.figures |= {
             "PostgreSQL was away": f"{sum(away):.1f} s in {len(away)} restarts",
             "starts": f"{starts} for {len(evidence.jobs)} jobs",
+            "late beginnings": invariants.late_beginnings(evidence),
             "refused late writes": invariants.refused_writes(evidence.events),
             "recoveries": len(lost),
             "taken back": _within([one.taken_back for one in lost]),

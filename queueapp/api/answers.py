@@ -45,7 +45,9 @@ class JobSummary(BaseModel):
     error_fingerprint: Annotated[str | None, _says("Equal fingerprints have one cause.")]
     producer: Annotated[str, _says("Whose it is.")]
     idempotency_key: Annotated[str | None, _says("The key it was created with.")]
-    timeout: Annotated[int | None, _says("Seconds for one attempt, 0 for no limit.")]
+    timeout: Annotated[
+        int | None, _says("Seconds for one attempt, 0 for no limit; null: the setting decides.")
+    ]
     created_at: Annotated[datetime, _says("When it was created.")]
     started_at: Annotated[datetime | None, _says("When the present or last attempt began.")]
     finished_at: Annotated[datetime | None, _says("When it ended for good.")]

@@ -42,6 +42,7 @@ from queueapp.errors import (
     TooManyWaiting,
 )
 from queueapp.handlers.json_limits import DEEPEST
+from queueapp.jobs.status import Status
 
 bp = Blueprint("api_docs", __name__, url_prefix="/api/docs")
 
@@ -154,14 +155,16 @@ def _type(schema: Any) -> str:
     if "anyOf" in schema:
         return f"{_type(without_null(schema))} or null"
     if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+        name = str(schema["$ref"]).rpartition("/")[2]
+        return ", ".join(Status) if name == Status.__name__ else name
     if words := schema.get("enum", [schema["const"]] if "const" in schema else ()):
         return ", ".join(map(str, words))
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     if schema.get("format") == "date-time":
         return "time"
-    return _WORDS.get(schema.get("type"), schema.get("type", "any value")) + _limits(schema)
+    word = str(schema.get("type", "any value"))
+    return _WORDS.get(word, word) + _limits(schema)
 
 
 def _limits(schema: Any) -> str:

@@ -15,6 +15,7 @@ from queueapp.api import answers, describe
 from queueapp.api.contract import IDEMPOTENCY_KEY, is_ours, operations
 from queueapp.api.schemas import JobBody, JobsQuery
 from tests.api.conftest import body
+from tests.live.needs import lacking
 
 
 @pytest.fixture
@@ -42,9 +43,12 @@ def test_every_route_is_in_the_document_and_nothing_else(
 
 
 def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
-    validator = pytest.importorskip("openapi_spec_validator")
+    try:
+        from openapi_spec_validator import validate
+    except ImportError:
+        lacking("no openapi-spec-validator (pip install -r requirements-dev.txt)")
 
-    validator.validate(document)
+    validate(document)
 
 
 def test_the_document_holds_together(document: dict[str, Any]) -> None:

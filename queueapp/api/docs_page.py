@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -142,6 +143,7 @@ def _parameters(one: Operation) -> Iterator[tuple[str, Row]]:
         yield "header", Row(header.name, _type(header.schema), header.about)
 
 
+@cache
 def _rows_of(model: Any) -> list[Row]:
     required = {f.alias or name for name, f in model.model_fields.items() if f.is_required()}
     return [

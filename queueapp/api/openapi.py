@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 
@@ -67,7 +67,12 @@ the code `http_<status>`."""
 )
 def openapi() -> Response:
     """Describe the API as an OpenAPI 3.1 document."""
-    return marked(document(current_app))
+    # Anybody may ask, and making it takes a while.
+    made = current_app.extensions.setdefault("queue_openapi", {})
+    has_tokens = bool(current_app.extensions["queue_tokens"])
+    if has_tokens not in made:
+        made[has_tokens] = document(current_app)
+    return marked(made[has_tokens])
 
 
 def document(app: Flask) -> Json:
@@ -104,8 +109,9 @@ class _Plain(GenerateJsonSchema):
         return super().default_schema(schema)
 
 
+@cache
 def fields_of(model: type[BaseModel]) -> Json:
-    """The properties of a model, each as JSON Schema, without its references followed."""
+    """The properties of a model, each as JSON Schema; to be read only."""
     return _json_schemas([model])[1][model.__name__]["properties"]  # type: ignore[no-any-return]
 
 
@@ -164,8 +170,9 @@ def _path_parameter(name: str) -> Json:
 
 
 def _query_parameter(name: str, schema: Json) -> Json:
-    about = schema.pop("description", "")
-    return {"name": name, "in": "query", "description": about, "schema": without_null(schema)}
+    told = {key: value for key, value in schema.items() if key != "description"}
+    about = schema["description"]
+    return {"name": name, "in": "query", "description": about, "schema": without_null(told)}
 
 
 def without_null(schema: Json) -> Json:

@@ -66,7 +66,7 @@ REPLAYED = Header(
     {"type": "string", "const": "true"},
 )
 RETRY_AFTER = Header("Retry-After", "Seconds until another try makes sense.", {"type": "integer"})
-ALLOW = Header("WWW-Authenticate", "Which credentials are wanted.")
+WWW_AUTHENTICATE = Header("WWW-Authenticate", "Which credentials are wanted.")
 ETAG = Header("ETag", "The mark of this answer, for If-None-Match.")
 IF_NONE_MATCH = Header("If-None-Match", "The ETag of the answer that the client has.")
 IDEMPOTENCY_KEY = Header(
@@ -90,7 +90,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Body:
-    """What a request carries. ``lines``: may come as NDJSON as well, one item a line."""
+    """What a request carries. ``many``: up to so many of these, as an array or as NDJSON."""
 
     model: type[BaseModel]
     required: bool = True

@@ -17,12 +17,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json
 
 from queueapp.api.answers import Problem
 from queueapp.api.contract import (
-    ALLOW,
     API_VERSION,
     ETAG,
     EVERYWHERE,
     IF_NONE_MATCH,
     RETRY_AFTER,
+    WWW_AUTHENTICATE,
     Answer,
     Body,
     Header,
@@ -186,7 +186,7 @@ def _request_body(body: Body, refs: dict[Any, Json]) -> Json:
     content = {"application/json": {"schema": schema}}
     if body.many:
         array = {"type": "array", "items": schema, "maxItems": body.many}
-        # No keyword for a stream of lines before 3.2: the schema is that of all its items.
+        # Before 3.2 there is no keyword for a stream of lines.
         content = {
             "application/json": {"schema": array},
             "application/x-ndjson": {"schema": {"type": "string"}},
@@ -222,7 +222,7 @@ def _answer(answer: Answer, refs: dict[Any, Json]) -> Json:
 
 
 def _refusal(status: int, codes: list[tuple[str, str]], refs: dict[Any, Json]) -> Json:
-    more = {401: (ALLOW,), 503: (RETRY_AFTER,)}.get(status, ())
+    more = {401: (WWW_AUTHENTICATE,), 503: (RETRY_AFTER,)}.get(status, ())
     example = partial(_example, status)
     return {
         "description": f"{HTTPStatus(status).phrase}: {', '.join(code for code, _ in codes)}",

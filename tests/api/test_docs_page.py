@@ -21,14 +21,14 @@ EXAMPLE = re.compile(r'data-example="(\w+)">(.*?)</pre>', re.DOTALL)
 
 
 @pytest.fixture
-def page(client: FlaskClient) -> str:
+def docs(client: FlaskClient) -> str:
     answer = client.get("/api/docs/")
     assert (answer.status_code, answer.mimetype) == (200, "text/html")
     return answer.text
 
 
-def examples(page: str) -> list[tuple[str, str]]:
-    return [(name, html.unescape(command)) for name, command in EXAMPLE.findall(page)]
+def examples(text: str) -> list[tuple[str, str]]:
+    return [(name, html.unescape(command)) for name, command in EXAMPLE.findall(text)]
 
 
 def run(client: FlaskClient, command: str, headers: dict[str, str] | None = None) -> TestResponse:
@@ -55,10 +55,10 @@ def run(client: FlaskClient, command: str, headers: dict[str, str] | None = None
 
 
 def test_every_example_does_what_the_page_says(
-    app: Flask, api: Api, client: FlaskClient, page: str
+    app: Flask, api: Api, client: FlaskClient, docs: str
 ) -> None:
     job = api.make()
-    found = examples(page)
+    found = examples(docs)
     declared: dict[str, Operation] = {one.name: one for one in operations(app)}
     assert {name for name, _ in found} == set(declared) - {"openapi_openapi", "docs_page"}
     for name, command in found:
@@ -72,32 +72,32 @@ def test_every_example_does_what_the_page_says(
             assert body(answer)["counts"] == {"new": 1, "replay": 0, "conflict": 0, "invalid": 1}
 
 
-def test_every_operation_field_parameter_and_code_is_on_it(app: Flask, page: str) -> None:
+def test_every_operation_field_parameter_and_code_is_on_it(app: Flask, docs: str) -> None:
     for one in operations(app):
-        assert f'id="{one.name}"' in page
+        assert f'id="{one.name}"' in docs
         for error in one.refuses:
-            assert f'<tr id="{error.code}">' in page
+            assert f'<tr id="{error.code}">' in docs
         for header in (
             *one.contract.takes,
             *(h for a in one.contract.answers.values() for h in a.headers),
         ):
-            assert f"<code>{header.name}</code>" in page
+            assert f"<code>{header.name}</code>" in docs
     for name in (*JobBody.model_fields, *JobsQuery.model_fields, *JobSummary.model_fields):
-        assert f"<code>{name}</code>" in page
+        assert f"<code>{name}</code>" in docs
 
 
-def test_every_link_within_it_leads_somewhere(page: str) -> None:
-    ids = re.findall(r' id="([^"]+)"', page)
+def test_every_link_within_it_leads_somewhere(docs: str) -> None:
+    ids = re.findall(r' id="([^"]+)"', docs)
 
     assert len(ids) == len(set(ids))
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert set(re.findall(r'href="#([^"]+)"', docs)) <= set(ids)
 
 
-def test_the_type_of_a_refusal_leads_to_it(client: FlaskClient, page: str) -> None:
+def test_the_type_of_a_refusal_leads_to_it(client: FlaskClient, docs: str) -> None:
     place = body(client.get("/api/jobs/7"))["type"]
 
     assert place.startswith("/api/docs/#")
-    assert f'id="{place.partition("#")[2]}"' in page
+    assert f'id="{place.partition("#")[2]}"' in docs
 
 
 def test_with_tokens_the_commands_send_one(fresh_app: Flask) -> None:
@@ -133,10 +133,10 @@ def test_the_commands_name_the_address_that_was_opened(client: FlaskClient) -> N
     assert "http://queue.example.com/api/jobs" in examples(text)[0][1]
 
 
-def test_it_needs_no_script(page: str) -> None:
-    assert len(re.findall("<script", page)) == 3
-    assert " style=" not in page
-    assert "<style" not in page
-    assert not re.search(r"\son\w+=", page)
-    for _, command in examples(page):
+def test_it_needs_no_script(docs: str) -> None:
+    assert len(re.findall("<script", docs)) == 3
+    assert " style=" not in docs
+    assert "<style" not in docs
+    assert not re.search(r"\son\w+=", docs)
+    for _, command in examples(docs):
         assert json.dumps(command)

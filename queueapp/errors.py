@@ -156,12 +156,12 @@ class DatabaseUnavailable(QueueError):
     title = "The database is not available"
 
 
-class TooManyWaiting(QueueError):
-    """As many requests wait in this process as may; nothing was written."""
+class TooManyWaiters(QueueError):
+    """Nothing is there yet, and as many requests wait already as may. ``retry_after`` says when."""
 
-    code = "too_many_waiting"
+    code = "too_many_waiters"
     status = 503
-    title = "Too many requests wait"
+    title = "Too many requests are waiting"
 
 
 class SchemaMismatch(QueueError):

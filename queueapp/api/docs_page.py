@@ -40,7 +40,7 @@ from queueapp.errors import (
     InvalidJob,
     InvalidRequest,
     NotJson,
-    TooManyWaiting,
+    TooManyWaiters,
 )
 from queueapp.handlers.json_limits import DEEPEST
 from queueapp.jobs.status import Status
@@ -69,7 +69,7 @@ LIMITS = (
     ("Page of jobs", f"{MOST_JOBS} jobs", (BadRequest,)),
     ("Page of events", f"{MOST_EVENTS} events", (BadRequest,)),
     ("Waiting for a job's end", f"{LONGEST_WAIT_S} s", (BadRequest,)),
-    ("Requests that wait, in one process", "QUEUE_MAX_WAITERS", (TooManyWaiting,)),
+    ("Requests that wait, in one process", "QUEUE_MAX_WAITERS", (TooManyWaiters,)),
     ("A read of the database", "2 s", (DatabaseUnavailable,)),
 )
 _HOST = re.compile(r"[A-Za-z0-9.-]+(?::\d{1,5})?|\[[0-9a-fA-F:.]+\](?::\d{1,5})?", re.ASCII)

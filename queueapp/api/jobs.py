@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from flask import Blueprint, Response, url_for
@@ -18,9 +19,10 @@ from queueapp.api.contract import (
     Part,
     contract,
 )
+from queueapp.api.job_end import at_its_end
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
 from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, JobsQuery, ReasonBody
-from queueapp.api.waiting import a_place, at_its_end
+from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import (
@@ -30,7 +32,7 @@ from queueapp.errors import (
     JobBusy,
     JobNotFound,
     NotAllowed,
-    TooManyWaiting,
+    TooManyWaiters,
     UnknownKind,
 )
 from queueapp.extensions import db
@@ -59,7 +61,7 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
     query=CreateQuery,
     body=Body(JobBody),
     takes=(IDEMPOTENCY_KEY,),
-    refuses=(IdempotencyConflict, InvalidJob, UnknownKind, TooManyWaiting),
+    refuses=(IdempotencyConflict, InvalidJob, UnknownKind, TooManyWaiters),
     more="Send a key whenever you might have to repeat a request: after a time-out or a 503 you"
     " cannot know whether the job exists, with a key you may simply ask again.",
     examples=(
@@ -79,7 +81,8 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 def create() -> Response:
     """Create a job, or find the one that the same request has created before."""
     query, wanted, principal = read_query(CreateQuery), read_job(), current_principal()
-    with a_place(query.wait):
+    # Taken before anything is written.
+    with a_place_to_wait() if query.wait else nullcontext():
         with at_once() as database:
             made = enqueue_one(
                 database,

@@ -1,58 +1,47 @@
-"""Requests that wait: few at a time, and without a database connection meanwhile.
-
-A waiting request holds a thread of the web process, so the places are counted
-(``QUEUE_MAX_WAITERS``) and one is taken before anything is written.
-"""
+"""Requests that wait for something to happen: few at a time, for each of them keeps a thread."""
 
 from __future__ import annotations
 
-import logging
+import os
+import select
+import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import BoundedSemaphore
-from typing import Any
 
-from flask import Flask, current_app
-from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
+from flask import Flask, current_app, request
 
-from queueapp.api import describe
-from queueapp.at_once import at_once
-from queueapp.errors import JobNotFound, TooManyWaiting
-from queueapp.extensions import db
-from queueapp.jobs import queries
-from queueapp.jobs.models import Job
-from queueapp.jobs.status import FINAL
+from queueapp.errors import TooManyWaiters
 
-log = logging.getLogger(__name__)
-
-# The first look comes soon, for jobs of milliseconds; later ones cost the database little.
-FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 0.5
-SLOWER = 1.5
-RETRY_AFTER_S = 5
-
-# By these names, so that a test can have time pass.
-pause, monotonic = time.sleep, time.monotonic
+LONGEST_WAIT_S = 20
+# How often a waiting request looks: a statement or two each time.
+LOOK_EVERY_S = 0.25
+RETRY_AFTER = 2
+# As the Procfile has it.
+_THREADS = 4
 
 
 def init_app(app: Flask) -> None:
-    """Count the places of this process."""
-    app.extensions["queue_places"] = BoundedSemaphore(app.extensions["queue_settings"].max_waiters)
+    """Count the places to wait in this process."""
+    places = app.extensions["queue_settings"].max_waiters or most_waiters(os.environ)
+    app.extensions["queue_waiters"] = threading.BoundedSemaphore(places)
+
+
+def most_waiters(environ: Mapping[str, str]) -> int:
+    """A quarter of the threads, one at least."""
+    threads = environ.get("WEB_THREADS", "")
+    return max((int(threads) if threads.isdecimal() else _THREADS) // 4, 1)
 
 
 @contextmanager
-def a_place(wait_s: float) -> Iterator[None]:
-    """Hold a place to wait in, if there is anything to wait for. Raises TooManyWaiting."""
-    if not wait_s:
-        yield
-        return
-    places: BoundedSemaphore = current_app.extensions["queue_places"]
+def a_place_to_wait() -> Iterator[None]:
+    """Take one of the places. Raises TooManyWaiters when there is none."""
+    places: threading.Semaphore = current_app.extensions["queue_waiters"]
     if not places.acquire(blocking=False):
-        raise TooManyWaiting(
-            "as many requests wait in this process as may; ask again, or without wait",
-            retry_after=RETRY_AFTER_S,
+        raise TooManyWaiters(
+            "nothing is there yet, and as many requests wait as may (QUEUE_MAX_WAITERS): try again",
+            retry_after=RETRY_AFTER,
         )
     try:
         yield
@@ -60,25 +49,28 @@ def a_place(wait_s: float) -> Iterator[None]:
         places.release()
 
 
-def at_its_end(job: dict[str, Any], wait_s: float) -> dict[str, Any]:
-    """The job when it is final, or as it is when the time is up.
+def looks(seconds: float) -> Iterator[None]:
+    """Yield each time it is worth a look, until so much time has passed or the caller is gone."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(LOOK_EVERY_S, left))
+        if _caller_is_gone():
+            return
+        yield
 
-    It exists whatever happens from here on, so a database that goes away meanwhile is no failure:
-    the job is then told as it was seen last.
-    """
-    until = monotonic() + wait_s
-    pause_s, status = FIRST_PAUSE_S, job["status"]
+
+def _caller_is_gone() -> bool:
+    """Whether the connection was closed at the other end, as far as the server lets us see."""
+    for name in ("gunicorn.socket", "werkzeug.socket"):
+        own = request.environ.get(name)
+        if isinstance(own, socket.socket):
+            return _is_closed(own)
+    return False
+
+
+def _is_closed(connection: socket.socket) -> bool:
     try:
-        while status not in FINAL and (left := until - monotonic()) > 0:
-            pause(min(pause_s, left))
-            pause_s = min(pause_s * SLOWER, LONGEST_PAUSE_S)
-            status = _status(job["id"])
-        return describe.whole_job(queries.get_job(db.session(), job["id"]))
-    except (SQLAlchemyError, JobNotFound) as error:
-        log.warning("job %s is told as it was created: %s", job["id"], type(error).__name__)
-        return job
-
-
-def _status(job_id: int) -> str | None:
-    with at_once() as database:
-        return database.execute(select(Job.status).where(Job.id == job_id)).scalar()
+        readable, _, _ = select.select([connection], [], [], 0)
+        return bool(readable) and connection.recv(1, socket.MSG_PEEK) == b""
+    except (OSError, ValueError):
+        return True

@@ -10,7 +10,7 @@ from flask import Flask
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from queueapp.api import waiting
+from queueapp.api import job_end
 from queueapp.extensions import db
 from queueapp.jobs import transitions
 from tests.api.conftest import Api, body, problem
@@ -28,7 +28,7 @@ def test_the_answer_comes_when_the_job_is_final(
             transitions.cancel(session, [job["id"]], actor="user:ana", reason=None)
             session.commit()
 
-    monkeypatch.setattr(waiting, "pause", cancel_meanwhile)
+    monkeypatch.setattr(job_end, "pause", cancel_meanwhile)
 
     answer = api.post("?wait=20", json={"kind": "demo.echo"})
 
@@ -63,12 +63,12 @@ def test_a_job_that_has_ended_is_not_waited_for(
 
 
 def test_no_more_wait_than_may_and_nothing_is_written_then(api: Api, app: Flask) -> None:
-    places: BoundedSemaphore = app.extensions["queue_places"]
+    places: BoundedSemaphore = app.extensions["queue_waiters"]
     assert places.acquire(blocking=False)
     try:
         answer = api.post("?wait=1", json={"kind": "demo.echo"})
 
-        assert problem(answer) == (503, "too_many_waiting")
+        assert problem(answer) == (503, "too_many_waiters")
         assert int(answer.headers["Retry-After"]) > 0
         assert api.count() == 0
         assert api.post("?wait=0", json={"kind": "demo.echo"}).status_code == 201
@@ -92,7 +92,7 @@ def test_a_database_that_goes_away_meanwhile_is_no_refusal(
         raise OperationalError("select", {}, Exception("gone"))
 
     clock(monkeypatch)
-    monkeypatch.setattr(waiting, "_status", gone)
+    monkeypatch.setattr(job_end, "_status", gone)
 
     answer = api.post("?wait=1", json={"kind": "demo.echo"})
 
@@ -112,6 +112,6 @@ def test_an_unknown_parameter_is_refused(api: Api) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time that passes only in pauses; returns them."""
     pauses: list[float] = []
-    monkeypatch.setattr(waiting, "pause", pauses.append)
-    monkeypatch.setattr(waiting, "monotonic", lambda: sum(pauses))
+    monkeypatch.setattr(job_end, "pause", pauses.append)
+    monkeypatch.setattr(job_end, "monotonic", lambda: sum(pauses))
     return pauses

@@ -178,6 +178,11 @@ class Settings:
         "QUEUE_JOB_TIMEOUT", "1h", duration,
         "Longest run of an attempt whose job names no timeout; 0 means no limit.",
     )  # fmt: skip
+    max_waiters: int = _setting(
+        "QUEUE_MAX_WAITERS", "0", whole(0, 500),
+        "How many requests of a web process may wait at once, a thread each; 0: a quarter of"
+        " `WEB_THREADS`.",
+    )  # fmt: skip
     max_attempts: int = _setting(
         "QUEUE_MAX_ATTEMPTS", "5", whole(1, 10_000),
         "Attempts of a job when neither the job nor its handler says.",

@@ -24,9 +24,11 @@ API = {
     ("GET", "/api/jobs/<job_id>/events"): "viewer operator admin producer",
     ("POST", "/api/jobs/<job_id>/cancel"): "operator admin producer",
     ("POST", "/api/jobs/<job_id>/retry"): "operator admin",
+    ("GET", "/api/kinds"): "viewer operator admin producer worker",
+    ("GET", "/api/kinds/<kind>"): "viewer operator admin producer worker",
     ("GET", "/api/stats"): "viewer operator admin",
 }
-OPEN = {"static", "health.healthz", "health.readyz"}
+OPEN = {"static", "health.healthz", "health.readyz", "api_openapi.openapi", "api_docs.page"}
 
 
 @pytest.fixture

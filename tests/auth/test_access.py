@@ -25,6 +25,10 @@ API = {
     ("POST", "/api/jobs/<job_id>/cancel"): "operator admin producer",
     ("POST", "/api/jobs/<job_id>/retry"): "operator admin",
     ("GET", "/api/stats"): "viewer operator admin",
+    ("POST", "/api/leases"): "admin worker",
+    ("POST", "/api/leases/progress"): "admin worker",
+    ("POST", "/api/leases/renew"): "admin worker",
+    ("POST", "/api/leases/settle"): "admin worker",
 }
 OPEN = {"static", "health.healthz", "health.readyz"}
 

@@ -257,6 +257,11 @@ class Settings:
         "QUEUE_TOKENS", "", str,
         "API tokens, separated by white space: `name:role:sha256-of-the-token`.",
     )  # fmt: skip
+    max_waiters: int = _setting(
+        "QUEUE_MAX_WAITERS", "0", whole(0, 500),
+        "How many requests of a web process may wait at once, a thread each; 0: a quarter of"
+        " `WEB_THREADS`.",
+    )  # fmt: skip
     http_allowed_hosts: tuple[str, ...] = _setting(
         "QUEUE_HTTP_ALLOWED_HOSTS", "", names,
         "Hosts that `http.request` may call: `api.example.com`, `*.example.com`, with `:port` to"

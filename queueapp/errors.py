@@ -110,6 +110,14 @@ class IdempotencyConflict(QueueError):
     title = "The idempotency key belongs to a different request"
 
 
+class LeaseLost(QueueError):
+    """Every lease of the request is lost: its jobs are somebody else's, or over. ``items``."""
+
+    code = "lease_lost"
+    status = 409
+    title = "The leases are lost"
+
+
 class BodyTooLarge(QueueError):
     """The request body is over the limit."""
 
@@ -146,6 +154,14 @@ class UnknownKind(InvalidJob):
 
     code = "unknown_kind"
     title = "No handler for this kind"
+
+
+class TooManyWaiters(QueueError):
+    """Nothing is there yet, and as many requests wait already as may. ``retry_after`` says when."""
+
+    code = "too_many_waiters"
+    status = 503
+    title = "Too many requests are waiting"
 
 
 class DatabaseUnavailable(QueueError):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 from flask import Flask
 
-from queueapp.api import LARGEST_BODY, describe
+from queueapp.api import LARGEST_BODY, describe, lease_schemas
 from queueapp.api.schemas import EventsQuery, JobBody, JobsQuery
 from queueapp.auth import Permission, Role
 from queueapp.auth.access import declared
@@ -51,6 +52,18 @@ def test_every_field_and_parameter_is_documented() -> None:
     assert first_column(section("List jobs")) == set(JobsQuery.model_fields)
     for name in (*EventsQuery.model_fields, *describe._EVENT):
         assert f"`{name}`" in section("The history of a job")
+
+
+def test_every_field_of_leases_is_documented() -> None:
+    told = section("Workers in any language")
+    ends = (lease_schemas.Succeed, lease_schemas.Fail, lease_schemas.Defer, lease_schemas.Release)
+    models = (lease_schemas.RenewBody, lease_schemas.Report, *ends)
+
+    assert first_column(told) >= set(lease_schemas.LeaseBody.model_fields)
+    for name in {name for model in models for name in model.model_fields}:
+        assert f"`{name}`" in told
+    for end in ends:
+        assert f"| `{get_args(end.model_fields['verb'].annotation)[0]}` |" in told
 
 
 def test_the_limits_are_those_of_the_code() -> None:

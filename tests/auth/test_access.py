@@ -27,6 +27,10 @@ API = {
     ("GET", "/api/kinds"): "viewer operator admin producer worker",
     ("GET", "/api/kinds/<kind>"): "viewer operator admin producer worker",
     ("GET", "/api/stats"): "viewer operator admin",
+    ("POST", "/api/leases"): "admin worker",
+    ("POST", "/api/leases/progress"): "admin worker",
+    ("POST", "/api/leases/renew"): "admin worker",
+    ("POST", "/api/leases/settle"): "admin worker",
 }
 OPEN = {"static", "health.healthz", "health.readyz", "api_openapi.openapi", "api_docs.page"}
 

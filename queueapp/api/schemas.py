@@ -125,6 +125,10 @@ class JobsQuery(_Query):
     before: Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_digits)] | None = None
 
 
+class WhyQuery(_Query):
+    """Nothing can be asked beyond the job."""
+
+
 class EventsQuery(_Query):
     """Which lines of a job's history."""
 

@@ -17,7 +17,7 @@ from queueapp.extensions import db
 from queueapp.jobs import control, minute_stats, transitions
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import Keep, Progress
-from queueapp.jobs.why import RULES, catalogue, statement
+from queueapp.jobs.why import RULES, catalogue, facts, statement
 from queueapp.worker import Terms, Worker
 from tests.api.conftest import Api, body, problem
 from tests.factories import claim_one, make_job, outcome
@@ -465,7 +465,7 @@ def test_a_parameter_is_refused(api: Api) -> None:
     assert problem(api.get(f"/{job['id']}/why?verbose=1")) == (400, "bad_request")
 
 
-def test_it_is_one_statement_beside_the_bound(
+def test_it_is_three_statements_with_the_bound(
     why: Asker, session: Session, client: FlaskClient, workers: Workers
 ) -> None:
     workers.sign()
@@ -484,13 +484,12 @@ def test_it_is_one_statement_beside_the_bound(
         for job_id in ids:
             statements.clear()
             why(job_id)
-            asked = [each for each in statements if "set_config" not in each]
-            counted.append((len(statements) - len(asked), len(asked)))
+            counted.append(len(statements))
     finally:
         sa.event.remove(engine, "before_cursor_execute", note)
 
     on_sqlite = engine.dialect.name == "sqlite"
-    assert all(count == (1, 1) or on_sqlite for count in counted)
+    assert counted == [3] * len(ids) or on_sqlite
 
 
 @pytest.mark.postgresql("buffers")
@@ -501,9 +500,9 @@ def test_what_it_reads_follows_the_bound_and_not_the_queue(
     last = make_job(session, priority=-5)
     session.commit()
     given = {
-        "job_id": last.id, "switches": control.SWITCH_EVENTS, "events": statement.EVENTS,
+        "job_id": last.id, "events": statement.EVENTS,
         "most_workers": 100, "most_running": 100, "most_ahead": 101, "rate_lines": 6,
-        "run_lines": 120,
+        "run_lines": 120, **facts._days(last.created_at, last.created_at),
     }  # fmt: skip
     read = []
     with workers.engine.connect() as connection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -35,7 +34,7 @@ FROM job_events seen LEFT JOIN job_events stopped ON stopped.id = (
   WHERE e.job_id IS NULL AND e.event = 'worker_stopped' AND e.scope = seen.scope AND e.id > seen.id)
 WHERE seen.id IN (
   SELECT max(id) FROM job_events
-  WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :since GROUP BY scope)
+  WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :lately GROUP BY scope)
 ORDER BY seen.scope LIMIT :most_workers
 """
 
@@ -55,11 +54,22 @@ SELECT count(*) AS n FROM (
 
 _LINES = """
 SELECT created_at, data FROM job_events
-WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND created_at >= :since
+WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND created_at >= :lately
 ORDER BY id DESC LIMIT :lines
 """
 
-_PARTS = ("events", "switches", "workers", "holders", "ahead", "rates", "runs")
+_PARTS = ("events", "workers", "holders", "ahead", "rates", "runs")
+
+
+@instead_of(statement.SWITCHES)
+def _switches(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    rows = fetch(connection, statement.JOB, job_id=given["job_id"])
+    if not rows:
+        return ()
+    job, found = rows[0], None
+    if job.status in ("queued", "held"):
+        found = _dicts(fetch(connection, _SWITCHES, **given, kind=job.kind))
+    return made(("now", "created_at", "switches"), [(clock(), job.created_at, found)])
 
 
 @instead_of(statement.FACTS)
@@ -68,14 +78,11 @@ def _facts(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     if not rows:
         return ()
     job, now = rows[0], clock()
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    asked = {**given, "since": midnight - timedelta(days=1)}
+    asked = dict(given)
     found: dict[str, Any] = dict.fromkeys(_PARTS)
     found["events"] = _dicts(fetch(connection, _EVENTS, **asked))
     if job.status in ("queued", "held", "running"):
         found["workers"] = _dicts(fetch(connection, _WORKERS, **asked))
-    if job.status in ("queued", "held"):
-        found["switches"] = _dicts(fetch(connection, _SWITCHES, **asked, kind=job.kind))
     if job.status == "queued":
         found["holders"] = _holders(fetch(connection, _RUNNING, **asked), job.kind, now)
         found["rates"] = _rates(fetch(connection, _LINES, **asked, lines=given["rate_lines"]))

@@ -51,7 +51,7 @@ _OTHERS = {"slots_busy": "All threads that run its kind are busy with other jobs
 
 
 def why(database: Database, job_id: int, *, job_timeout_s: float) -> Why:
-    """Say why ``job_id`` stands where it does, in one statement. Raises JobNotFound.
+    """Say why ``job_id`` stands where it does, in two statements. Raises JobNotFound.
 
     ``job_timeout_s``: the time-out of jobs that name none, 0 for none.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queueapp.errors import JobNotFound
@@ -105,21 +105,22 @@ class Facts:
 
 
 def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
-    """Read what the rules need, in one statement. Raises JobNotFound."""
-    rows: Any = ()
+    """Read what the rules need. Raises JobNotFound."""
+    first: Any = ()
     if 0 < job_id <= LARGEST_ID:
-        rows = run(
-            database,
-            statement.FACTS,
-            job_id=job_id,
-            switches=SWITCH_EVENTS,
-            events=statement.EVENTS,
-            most_workers=statement.MOST_WORKERS,
-            most_running=statement.MOST_RUNNING,
-            most_ahead=statement.AHEAD_LIMIT + 1,
-            rate_lines=statement.RATE_LINES,
-            run_lines=statement.RUN_LINES,
-        )
+        first = run(database, statement.SWITCHES, job_id=job_id, switches=SWITCH_EVENTS)
+    rows: Any = first and run(
+        database,
+        statement.FACTS,
+        job_id=job_id,
+        events=statement.EVENTS,
+        most_workers=statement.MOST_WORKERS,
+        most_running=statement.MOST_RUNNING,
+        most_ahead=statement.AHEAD_LIMIT + 1,
+        rate_lines=statement.RATE_LINES,
+        run_lines=statement.RUN_LINES,
+        **_days(first[0].now, first[0].created_at),
+    )
     if not rows:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     row = rows[0]
@@ -128,7 +129,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         job=row,
         now=row.now,
         lines=[_line(each) for each in row.events or ()],
-        controls=read_switches(row.switches or ()),
+        controls=read_switches(first[0].switches or ()),
         workers=[_worker(each) for each in row.workers or ()],
         holders=[Busy(**each) for each in row.holders or ()],
         ahead=row.ahead,
@@ -137,6 +138,15 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         runs=sum(runs.values()),
         job_timeout_s=job_timeout_s if row.timeout_s is None else row.timeout_s,
     )
+
+
+def _days(now: datetime, born: datetime) -> dict[str, datetime]:
+    """The whole days, in UTC, from and to which the ledger is read."""
+    today, first = (
+        at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (now, born)
+    )
+    day = timedelta(days=1)
+    return {"lately": today - day, "born": first - day, "tomorrow": today + 2 * day}
 
 
 def instant(value: Any) -> datetime | None:

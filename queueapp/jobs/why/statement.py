@@ -1,4 +1,4 @@
-"""The one statement that reads what the rules look at, each part only if the status asks for it.
+"""The statement that reads what the rules look at, each part only if the status asks for it.
 
 Every part has a bound, so the cost follows neither the depth of the queue nor what has ended. A
 scalar subquery in a CASE that is not reached is not run.
@@ -19,9 +19,24 @@ RUN_LINES = 120
 _LONGEST_TEXT = 500
 
 # Whole days, so that partitions are left out and no row of a day is filtered away: a scan for the
-# next name would walk through those.
-_LATELY = "created_at >= date_trunc('day', statement_timestamp(), 'UTC') - interval '1 day'"
-_SEEN = f"e.job_id IS NULL AND e.event = 'worker_seen' AND e.{_LATELY}"
+# next name would walk through those. Told as parameters, the planner never opens the others.
+_LATELY = "created_at >= %(lately)s::timestamptz"
+_NOW = "e.created_at < %(tomorrow)s::timestamptz"
+_SEEN = f"e.job_id IS NULL AND e.event = 'worker_seen' AND e.{_LATELY} AND {_NOW}"
+
+# First, what concerns every day of the ledger: the latest switches. Its plan serves all jobs and is
+# kept. The large statement is planned anew each time, for the days that it is asked for: a plan for
+# any days would have all of them in each of its parts.
+SWITCHES = """
+SELECT statement_timestamp() AS now, me.created_at,
+  set_config('plan_cache_mode', 'force_custom_plan', true) AS planned,
+  CASE WHEN me.status IN ('queued', 'held') THEN (SELECT jsonb_agg(s) FROM (
+     SELECT DISTINCT ON (e.scope) e.id, e.scope, e.event, e.actor, e.reason, e.created_at, e.data
+     FROM job_events e
+     WHERE e.job_id IS NULL AND e.event = ANY(%(switches)s)
+       AND e.scope IN ('queue', 'kind:' || me.kind)
+     ORDER BY e.scope, e.id DESC) s) END AS switches
+FROM jobs me WHERE me.id = %(job_id)s"""
 
 JOB = f"""
 SELECT id, kind, status, priority, available_at, created_at, attempts, max_attempts, handbacks,
@@ -50,8 +65,8 @@ workers AS MATERIALIZED (
   ) seen
   LEFT JOIN LATERAL (
     SELECT e.created_at, e.reason FROM job_events e
-    WHERE e.job_id IS NULL AND e.event = 'worker_stopped' AND e.{_LATELY} AND e.scope = n.scope
-      AND e.id > seen.id ORDER BY e.id DESC LIMIT 1
+    WHERE e.job_id IS NULL AND e.event = 'worker_stopped' AND e.{_LATELY} AND {_NOW}
+      AND e.scope = n.scope AND e.id > seen.id ORDER BY e.id DESC LIMIT 1
   ) stopped ON true
 ),
 running AS MATERIALIZED (
@@ -80,6 +95,7 @@ ahead AS (
 lines AS (
   SELECT created_at, data FROM job_events
   WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND {_LATELY}
+    AND created_at < %(tomorrow)s::timestamptz
   ORDER BY id DESC LIMIT CASE (SELECT status FROM me)
     WHEN 'running' THEN %(run_lines)s::bigint ELSE %(rate_lines)s::bigint END
 )
@@ -88,15 +104,8 @@ SELECT me.*, statement_timestamp() AS now,
      SELECT e.id, e.event, e.to_status, e.actor, left(e.reason, {_LONGEST_TEXT}) AS reason,
        e.created_at, e.data->>'available_at' AS available_at
      FROM job_events e
-     WHERE e.job_id = me.id AND e.created_at >= me.created_at - interval '1 day'
+     WHERE e.job_id = me.id AND e.created_at >= %(born)s::timestamptz AND {_NOW}
      ORDER BY e.id DESC LIMIT %(events)s) e) AS events,
-  CASE WHEN me.status IN ('queued', 'held') THEN (SELECT jsonb_agg(s) FROM (
-     SELECT DISTINCT ON (e.scope) e.id, e.scope, e.event, e.actor, e.reason, e.created_at, e.data
-     FROM job_events e
-     WHERE e.job_id IS NULL AND e.event = ANY(%(switches)s)
-       AND e.scope IN ('queue', 'kind:' || me.kind)
-       AND e.created_at <= statement_timestamp() + interval '1 day'
-     ORDER BY e.scope, e.id DESC) s) END AS switches,
   CASE WHEN me.status IN ('queued', 'held', 'running') THEN (SELECT jsonb_agg(w) FROM workers w)
     END AS workers,
   CASE WHEN me.status = 'queued' THEN (SELECT jsonb_agg(h) FROM (

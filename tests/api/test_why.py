@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,17 @@ def test_a_job_due_later_says_which_event_moved_it(
     moved_by = why(rescheduled.id)["evidence"]["moved_by"]
     assert (moved_by["event"], moved_by["reason"]) == ("rescheduled", "not before lunch")
     assert "rescheduled of user:ana (not before lunch)" in why(rescheduled.id)["sentence"]
+
+
+def test_a_due_time_that_came_back_is_told_by_the_last_who_set_it(
+    why: Asker, session: Session
+) -> None:
+    job, at = make_job(session), datetime.now(UTC) + timedelta(hours=2)
+    for actor, when in (("ana", at), ("bob", at + timedelta(hours=1)), ("cleo", at)):
+        transitions.reschedule(session, [job.id], actor=f"user:{actor}", available_at=when)
+    session.commit()
+
+    assert why(job.id)["evidence"]["moved_by"]["by"] == "user:cleo"
 
 
 def test_a_job_on_hold_says_by_whom(why: Asker, session: Session, workers: Workers) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from flask import Blueprint, Response, url_for
+from flask import Blueprint, Response, current_app, url_for
 
 from queueapp.api import answers, describe
 from queueapp.api.contract import (
@@ -21,7 +21,7 @@ from queueapp.api.contract import (
 )
 from queueapp.api.job_end import at_its_end
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
-from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, JobsQuery, ReasonBody
+from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, JobsQuery, ReasonBody, WhyQuery
 from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
@@ -40,6 +40,7 @@ from queueapp.handlers import enqueue_one
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.transitions import Moved
+from queueapp.jobs.why import why as why_of
 
 bp = Blueprint("api_jobs", __name__, url_prefix="/api/jobs")
 
@@ -165,6 +166,20 @@ def events(job_id: str) -> Response:
     shown = lines[: query.limit]
     more = str(shown[-1].id) if len(lines) > query.limit else None
     return describe.json_answer({"items": [describe.event(line) for line in shown], "next": more})
+
+
+@bp.get("/<job_id>/why")
+@permits(Permission.READ_OWN)
+def why(job_id: str) -> Response:
+    """Say why a job stands where it does: one sentence, with its evidence."""
+    read_query(WhyQuery)
+    number, session = read_id(job_id), db.session()
+    queries.bound_reads(session)
+    timeout = current_app.extensions["queue_settings"].job_timeout
+    answer = why_of(session, number, job_timeout_s=timeout)
+    _refuse_others(Permission.READ, answer.job_id, answer.producer)
+    whole = current_principal().may(Permission.READ)
+    return describe.json_answer(describe.why(answer if whole else answer.without_others()))
 
 
 @bp.post("/<job_id>/cancel")

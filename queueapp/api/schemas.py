@@ -198,6 +198,10 @@ class JobsQuery(_Query):
     before: Annotated[Cursor | None, _says("The `next` of the page before.")] = None
 
 
+class WhyQuery(_Query):
+    """Nothing can be asked beyond the job."""
+
+
 class EventsQuery(_Query):
     """Which lines of a job's history."""
 

@@ -23,6 +23,7 @@ API = {
     ("GET", "/api/jobs/<job_id>"): "viewer operator admin producer",
     ("GET", "/api/jobs/<job_id>/events"): "viewer operator admin producer",
     ("POST", "/api/jobs/<job_id>/cancel"): "operator admin producer",
+    ("GET", "/api/jobs/<job_id>/why"): "viewer operator admin producer",
     ("POST", "/api/jobs/<job_id>/retry"): "operator admin",
     ("GET", "/api/kinds"): "viewer operator admin producer worker",
     ("GET", "/api/kinds/<kind>"): "viewer operator admin producer worker",

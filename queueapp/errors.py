@@ -156,14 +156,6 @@ class UnknownKind(InvalidJob):
     title = "No handler for this kind"
 
 
-class TooManyWaiters(QueueError):
-    """Nothing is there yet, and as many requests wait already as may. ``retry_after`` says when."""
-
-    code = "too_many_waiters"
-    status = 503
-    title = "Too many requests are waiting"
-
-
 class DatabaseUnavailable(QueueError):
     """The database does not answer, or is read-only. ``retry_after`` says when to try again."""
 

@@ -17,7 +17,7 @@ from flask import Blueprint, Response, current_app, render_template, request
 from markupsafe import Markup, escape
 
 from queueapp import errors
-from queueapp.api import answers
+from queueapp.api import answers, lease_answers, lease_schemas
 from queueapp.api.bulk import MOST_ITEMS
 from queueapp.api.contract import (
     API_VERSION,
@@ -51,6 +51,12 @@ MODELS = (
     answers.Job, answers.JobSummary, answers.JobsPage, answers.Event, answers.EventsPage,
     answers.BulkAnswer, answers.BulkItem, answers.ItemProblem, answers.FieldProblem, answers.Kind,
     answers.Kinds, answers.Stats, answers.Count, answers.Health, answers.Ready, answers.Problem,
+    lease_answers.WhyAnswer, lease_answers.AlsoInTheWay,
+    lease_answers.LeasedJobs, lease_answers.LeasedJob, lease_answers.RenewedLeases,
+    lease_answers.Renewed, lease_answers.ReportedProgress, lease_answers.Reported,
+    lease_answers.SettledJobs, lease_answers.Settled,
+    lease_schemas.Lease, lease_schemas.Report, lease_schemas.Succeed, lease_schemas.Fail,
+    lease_schemas.Defer, lease_schemas.Release,
 )  # fmt: skip
 # What, how much, and the codes beyond it.
 LIMITS = (
@@ -154,6 +160,8 @@ def _rows_of(model: Any) -> list[Row]:
 
 def _type(schema: Any) -> str:
     """The type and its limits, in words."""
+    if choices := schema.get("oneOf"):
+        return " or ".join(map(_type, choices))
     if "anyOf" in schema:
         return f"{_type(without_null(schema))} or null"
     if "$ref" in schema:
@@ -163,9 +171,7 @@ def _type(schema: Any) -> str:
         return ", ".join(map(str, words))
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
-    if schema.get("format") == "date-time":
-        return "time"
-    word = str(schema.get("type", "any value"))
+    word = "time" if schema.get("format") == "date-time" else str(schema.get("type", "any value"))
     return _WORDS.get(word, word) + _limits(schema)
 
 

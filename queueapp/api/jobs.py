@@ -20,6 +20,7 @@ from queueapp.api.contract import (
     contract,
 )
 from queueapp.api.job_end import at_its_end
+from queueapp.api.lease_answers import WhyAnswer
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
 from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, JobsQuery, ReasonBody, WhyQuery
 from queueapp.api.waiting import a_place_to_wait
@@ -170,6 +171,14 @@ def events(job_id: str) -> Response:
 
 @bp.get("/<job_id>/why")
 @permits(Permission.READ_OWN)
+@contract(
+    Part.READ,
+    {200: Answer("The first rule that applies, with its evidence.", WhyAnswer)},
+    query=WhyQuery,
+    refuses=(JobNotFound,),
+    more="Decide by `rule`; `sentence` and `next_step` are for people.",
+    examples=(Example("Why does it not run?"),),
+)
 def why(job_id: str) -> Response:
     """Say why a job stands where it does: one sentence, with its evidence."""
     read_query(WhyQuery)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from queueapp.api.schemas import _NOT_SENT, Text, _Body, _integral, _storable
+from queueapp.api.schemas import _NOT_SENT, Text, _Body, _integral, _says, _storable
 from queueapp.api.waiting import LONGEST_WAIT_S
 from queueapp.handlers.context import NOTE_LIMIT
 from queueapp.jobs.backoff import LONGEST_WAIT_S as LONGEST_DELAY_S
@@ -47,73 +47,102 @@ class LeaseBody(_Body):
     """Which jobs a worker would run now, and on what terms; null is no value."""
 
     kinds: Annotated[
-        list[Kind], Field(min_length=1, max_length=MOST_KINDS), AfterValidator(_each_once)
+        list[Kind],
+        Field(min_length=1, max_length=MOST_KINDS, description="The kinds that this worker runs."),
+        AfterValidator(_each_once),
     ]
-    max: Annotated[int, Field(ge=1, le=MOST_LEASES), BeforeValidator(_integral)] = 1
-    lease: Seconds = _NOT_SENT
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0.0
+    max: Annotated[
+        int,
+        Field(ge=1, le=MOST_LEASES, description="Most jobs to lease: no more than begin at once."),
+        BeforeValidator(_integral),
+    ] = 1
+    lease: Annotated[
+        Seconds, _says("Seconds until the lease ends unless renewed; else `QUEUE_LEASE`.")
+    ] = _NOT_SENT
+    wait: Annotated[
+        float,
+        Field(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for a job if none is due."),
+    ] = 0.0
 
 
 class Lease(_Body):
     """A lease by what proves it."""
 
-    id: Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_integral)]
-    token: Annotated[UUID, BeforeValidator(_uuid)]
+    id: Annotated[
+        int, Field(ge=1, lt=2**63, description="The job's number."), BeforeValidator(_integral)
+    ]
+    token: Annotated[UUID, BeforeValidator(_uuid), _says("What proves the lease.")]
 
 
 class RenewBody(_Body):
     """The leases that a worker has and wants to keep."""
 
     items: Annotated[
-        list[Lease], Field(min_length=1, max_length=MOST_ITEMS), AfterValidator(_each_once)
+        list[Lease],
+        Field(min_length=1, max_length=MOST_ITEMS, description="The leases, each once."),
+        AfterValidator(_each_once),
     ]
-    lease: Seconds = _NOT_SENT
+    lease: Annotated[
+        Seconds, _says("Seconds from now until they end unless renewed; else `QUEUE_LEASE`.")
+    ] = _NOT_SENT
 
 
 class Report(Lease):
     """How far one job is."""
 
-    percent: Annotated[int, Field(ge=0, le=100), BeforeValidator(_integral)]
-    note: Annotated[str, Field(max_length=NOTE_LIMIT), AfterValidator(_storable)] = _NOT_SENT
+    percent: Annotated[
+        int, Field(ge=0, le=100, description="How far it is."), BeforeValidator(_integral)
+    ]
+    note: Annotated[
+        str,
+        Field(max_length=NOTE_LIMIT, description="The same in words."),
+        AfterValidator(_storable),
+    ] = _NOT_SENT
 
 
 class ProgressBody(_Body):
     """How far jobs are."""
 
     items: Annotated[
-        list[Report], Field(min_length=1, max_length=MOST_ITEMS), AfterValidator(_each_once)
+        list[Report],
+        Field(min_length=1, max_length=MOST_ITEMS, description="The jobs, each once."),
+        AfterValidator(_each_once),
     ]
 
 
 class Succeed(Lease):
     """The work is done."""
 
-    verb: Literal["succeed"]
-    result: Any = None
+    verb: Annotated[Literal["succeed"], _says("How it ended.")]
+    result: Annotated[
+        Any, _says("Any JSON, 32 levels; above 256 KiB it is left out, and the job succeeds.")
+    ] = None
 
 
 class Fail(Lease):
     """The work failed: the attempt is used up."""
 
-    verb: Literal["fail"]
-    error_class: Text = "Error"
-    error_message: ErrorText = ""
-    traceback: ErrorText = _NOT_SENT
-    permanent: bool = False
-    retry_after: Delay = _NOT_SENT
+    verb: Annotated[Literal["fail"], _says("How it ended.")]
+    error_class: Annotated[Text, _says("The class of the failure.")] = "Error"
+    error_message: Annotated[ErrorText, _says("Its text.")] = ""
+    traceback: Annotated[ErrorText, _says("Where it came from.")] = _NOT_SENT
+    permanent: Annotated[bool, _says("Another attempt would fail as well: none is made.")] = False
+    retry_after: Annotated[
+        Delay, _says("Seconds until the next attempt; else the backoff decides.")
+    ] = _NOT_SENT
 
 
 class Defer(Lease):
     """The work has to wait: the attempt is given back."""
 
-    verb: Literal["defer"]
-    delay: Delay
+    verb: Annotated[Literal["defer"], _says("How it ended.")]
+    delay: Annotated[Delay, _says("Seconds until it is due again.")]
 
 
 class Release(Lease):
     """Somebody else shall do the work, now: the attempt is given back."""
 
-    verb: Literal["release"]
+    verb: Annotated[Literal["release"], _says("How it ended.")]
 
 
 End = Annotated[Succeed | Fail | Defer | Release, Field(discriminator="verb")]
@@ -123,5 +152,7 @@ class SettleBody(_Body):
     """What has become of jobs."""
 
     items: Annotated[
-        list[End], Field(min_length=1, max_length=MOST_ITEMS), AfterValidator(_each_once)
+        list[End],
+        Field(min_length=1, max_length=MOST_ITEMS, description="The jobs, each once."),
+        AfterValidator(_each_once),
     ]

@@ -16,7 +16,9 @@ from flask import Blueprint, Flask, Response, current_app
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from queueapp.api.contract import Answer, Body, Example, Part, contract
 from queueapp.api.describe import json_answer
+from queueapp.api.lease_answers import LeasedJobs, RenewedLeases, ReportedProgress, SettledJobs
 from queueapp.api.lease_ends import outcome_of, refuse_unstorable
 from queueapp.api.lease_schemas import End, Lease, LeaseBody, ProgressBody, RenewBody, SettleBody
 from queueapp.api.reading import read_model
@@ -25,7 +27,7 @@ from queueapp.api.waiting import a_place_to_wait, looks
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.config import Settings
-from queueapp.errors import LeaseLost
+from queueapp.errors import LeaseLost, TooManyWaiters
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.at_once import wake
 from queueapp.jobs.backoff import Backoff
@@ -36,6 +38,9 @@ from queueapp.jobs.transitions import Held, Outcome, Progress
 
 bp = Blueprint("api_leases", __name__, url_prefix="/api/leases")
 
+# Of the examples: stands for that of the lease that was given.
+_EXAMPLE = {"id": 1, "token": "0b2d0ac6-0a5c-4c4e-9c2f-3a4d5e6f7a8b"}
+
 
 def init_app(app: Flask) -> None:
     """Keep what this process knows for the workers."""
@@ -45,6 +50,20 @@ def init_app(app: Flask) -> None:
 
 @bp.post("")
 @permits(Permission.WORK)
+@contract(
+    Part.WORK,
+    {200: Answer("The jobs that are yours now, or none.", LeasedJobs)},
+    body=Body(LeaseBody),
+    refuses=(TooManyWaiters,),
+    more="Nothing is leased of a paused queue or a held kind. A lease whose answer you did not get"
+    " ends by itself, and the job comes back.",
+    examples=(
+        Example(
+            "One job, for a minute; wait up to 20 seconds for it.",
+            json={"kinds": ["demo.echo"], "max": 1, "lease": 60, "wait": 20},
+        ),
+    ),
+)
 def lease() -> Response:
     """Lease due jobs of some kinds, or wait for one; a job is whose lease it is."""
     asked = read_model(LeaseBody)
@@ -60,6 +79,14 @@ def lease() -> Response:
 
 @bp.post("/renew")
 @permits(Permission.WORK)
+@contract(
+    Part.WORK,
+    {200: Answer("What has become of each lease.", RenewedLeases)},
+    body=Body(RenewBody),
+    refuses=(LeaseLost,),
+    more="Every third of a lease, so that two requests may fail.",
+    examples=(Example("Another minute.", json={"items": [_EXAMPLE], "lease": 60}),),
+)
 def renew() -> Response:
     """Keep leases; says which are lost, whose job is to stop, whose time is up."""
     asked = read_model(RenewBody)
@@ -72,6 +99,17 @@ def renew() -> Response:
 
 @bp.post("/progress")
 @permits(Permission.WORK)
+@contract(
+    Part.WORK,
+    {200: Answer("What has become of each report.", ReportedProgress)},
+    body=Body(ProgressBody),
+    refuses=(LeaseLost,),
+    examples=(
+        Example(
+            "How far it is.", json={"items": [{**_EXAMPLE, "percent": 40, "note": "page 2 of 5"}]}
+        ),
+    ),
+)
 def progress() -> Response:
     """Say how far jobs are, at most once a second each."""
     asked = read_model(ProgressBody)
@@ -87,6 +125,32 @@ def progress() -> Response:
 
 @bp.post("/settle")
 @permits(Permission.WORK)
+@contract(
+    Part.WORK,
+    {200: Answer("What has become of each job.", SettledJobs)},
+    body=Body(SettleBody),
+    refuses=(LeaseLost,),
+    more="Send it again after a time-out or a 503: what was written before is a `repeat`.",
+    examples=(
+        Example(
+            "It is done.", json={"items": [{**_EXAMPLE, "verb": "succeed", "result": {"pages": 5}}]}
+        ),
+        Example(
+            "It failed, and may be tried again.",
+            json={
+                "items": [
+                    {
+                        **_EXAMPLE,
+                        "verb": "fail",
+                        "error_class": "Timeout",
+                        "error_message": "no answer",
+                        "retry_after": 600,
+                    }
+                ]
+            },
+        ),
+    ),
+)
 def settle() -> Response:
     """Say how jobs ended: succeed, fail, defer or release; each is answered by itself."""
     asked = read_model(SettleBody)

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -58,18 +59,32 @@ def test_every_example_does_what_the_page_says(
     app: Flask, api: Api, client: FlaskClient, docs: str
 ) -> None:
     job = api.make()
+    lease: dict[str, Any] = {}
+    done: list[tuple[str, str]] = []
     found = examples(docs)
     declared: dict[str, Operation] = {one.name: one for one in operations(app)}
     assert {name for name, _ in found} == set(declared) - {"openapi_openapi", "docs_page"}
     for name, command in found:
         # The number on the page is that of a newcomer's first job.
         command = command.replace("/api/jobs/1", f"/api/jobs/{job['id']}")
+        if lease:
+            command = command.replace('"id": 1,', f'"id": {lease["id"]},')
+            command = command.replace("0b2d0ac6-0a5c-4c4e-9c2f-3a4d5e6f7a8b", lease["token"])
 
         answer = run(client, command)
 
         assert answer.status_code in declared[name].contract.answers, (command, answer.text)
         if "atomic=false" in command:
             assert body(answer)["counts"] == {"new": 1, "replay": 0, "conflict": 0, "invalid": 1}
+        if name == "leases_lease":
+            [lease] = body(answer)["items"]
+        elif name.startswith("leases_"):
+            done += [(name, one["outcome"]) for one in body(answer)["items"]]
+    # The example of a failure comes after that of a success.
+    assert done == [
+        ("leases_progress", "accepted"), ("leases_renew", "renewed"),
+        ("leases_settle", "accepted"), ("leases_settle", "repeat"),
+    ]  # fmt: skip
 
 
 def test_every_operation_field_parameter_and_code_is_on_it(app: Flask, docs: str) -> None:

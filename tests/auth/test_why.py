@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Role
 from queueapp.jobs import control
+from queueapp.jobs.models import Job
 from queueapp.jobs.status import Event
 from tests.auth.conftest import bearer
 from tests.factories import HOLDER, claim_one, make_job
@@ -49,3 +53,44 @@ def test_a_producer_hears_of_its_own_jobs_without_those_of_others(
     assert (status, '"rule": "jobs_ahead"' in text) == (200, True)
     assert '"All threads that run its kind are busy with other jobs."' in text
     assert "at job" not in text
+
+
+def test_a_worker_elsewhere_counts_as_one(caller: FlaskClient, session: Session) -> None:
+    def why(job_id: int) -> dict[str, Any]:
+        found = caller.get(f"/api/jobs/{job_id}/why", headers=bearer(Role.VIEWER)).json
+        assert found is not None
+        return {**found["evidence"], "rule": found["rule"], "sentence": found["sentence"]}
+
+    def lease(**asked: Any) -> list[int]:
+        answer = caller.post("/api/leases", json=asked, headers=bearer(Role.WORKER))
+        assert answer.json is not None, answer.text
+        return [one["id"] for one in answer.json["items"]]
+
+    first, second = make_job(session).id, make_job(session).id
+    session.commit()
+    assert why(first)["rule"] == "no_live_worker"
+
+    assert lease(kinds=["demo.sleep"]) == []
+    other = why(first)
+    assert (other["rule"], other["live_kinds"]) == ("no_worker_for_kind", ["demo.sleep"])
+
+    assert lease(kinds=["demo.echo"], max=1, lease=600) == [first]
+    held, behind = why(first), why(second)
+    assert (held["rule"], held["holder"]) == ("running", "token:the-worker")
+    assert (held["holder_is_live"], held["is_silent"]) == (True, False)
+    assert held["renewed_at"][:21] == held["claimed_at"][:21]
+    assert behind["rule"] == "slots_busy"
+    assert [behind[name] for name in ("workers", "slots", "busy")] == [1, 1, 1]
+    assert behind["longest"]["holder"] == "token:the-worker"
+
+    # One name with two sets of kinds is one worker, whose jobs are counted once.
+    assert lease(kinds=["a.b", "demo.echo"], max=2) == [second]
+    third = make_job(session)
+    session.commit()
+    assert why(third.id)["rule"] == "next_in_line"
+    assert [why(third.id)[name] for name in ("workers", "slots", "busy")] == [1, 3, 2]
+
+    session.execute(sa.update(Job).where(Job.id == first).values(lease_expires_at=Job.created_at))
+    session.commit()
+    assert why(first)["rule"] == "lease_expired"
+    assert "no live worker is known that would sweep it up" in why(first)["sentence"]

@@ -150,7 +150,7 @@ FIELDS: dict[str, str] = {
     "live_kinds": "the kinds that live workers run, up to 50",
     "live_without_slots": "live workers that run no jobs (`--concurrency 0`, or all threads lost)",
     "live_workers": "workers that have signed within 150 s and not stopped; for"
-    " `no_worker_for_kind` those with threads",
+    " `no_worker_for_kind` those with threads, else those of `flask work`",
     "longest": "the job that one of those threads has been at for the longest: `id`, `kind`,"
     " `started_at`, `run_s`, `holder`; null to a producer",
     "max_attempts": "how often it may be tried",
@@ -166,7 +166,8 @@ FIELDS: dict[str, str] = {
     " null: unknown",
     "run_s": "seconds since its handler began",
     "since": "when that was",
-    "slots": "threads of live workers that run the kind",
+    "slots": "threads of live workers that run the kind; of workers elsewhere, the jobs that they"
+    " ask for at once",
     "started_at": "when its handler began; null: claimed ahead of time",
     "stopped_at": "when that worker ended by itself",
     "stopped_for": "why it did",

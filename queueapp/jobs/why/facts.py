@@ -22,7 +22,11 @@ RATE_WITHIN_S = 600.0
 
 @dataclass(frozen=True)
 class Worker:
-    """A ``flask work`` by its last sign of life. ``slots``: threads that can still run a job."""
+    """A worker by its last sign of life. ``slots``: threads that can still run a job.
+
+    ``is_elsewhere``: no ``flask work``, it leases over HTTP. It signs once for each set of kinds,
+    its slots are the jobs it asks for at once, and it neither sweeps nor lifts holds.
+    """
 
     name: str
     seen_at: datetime
@@ -31,6 +35,14 @@ class Worker:
     slots: int
     kinds: tuple[str, ...]
     lease_s: float | None
+    is_elsewhere: bool = False
+
+    @property
+    def holder(self) -> str:
+        """What ``locked_by`` of its jobs says."""
+        if not self.is_elsewhere:
+            return self.name
+        return self.name.removeprefix("worker:").rpartition(":")[0]
 
     def is_live(self, now: datetime) -> bool:
         """Whether it has been heard of lately, and not of its end."""
@@ -92,6 +104,11 @@ class Facts:
     def live(self) -> list[Worker]:
         """The workers that live."""
         return [worker for worker in self.workers if worker.is_live(self.now)]
+
+    @property
+    def keepers(self) -> list[Worker]:
+        """Those of them that take back what ran out, and bring back what was held."""
+        return [worker for worker in self.live if not worker.is_elsewhere]
 
     @property
     def able(self) -> list[Worker]:
@@ -171,6 +188,7 @@ def _worker(found: Mapping[str, Any]) -> Worker:
         slots=max(0, int(told.get("slots") or 0) - int(told.get("lost") or 0)),
         kinds=tuple(told.get("kinds") or ()),
         lease_s=told.get("lease_s"),
+        is_elsewhere=told.get("via") == "api",
     )
 
 

@@ -6,6 +6,7 @@ that applies is the answer; those after it that stand in the job's way as well a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -143,7 +144,7 @@ def _hold_lifted(facts: Facts) -> Found | None:
     kind = facts.job.kind
     return Found(
         f"The hold on its kind {kind} is over; workers bring its jobs back batch by batch.",
-        {"kind": kind, "live_workers": len(facts.live)},
+        {"kind": kind, "live_workers": len(facts.keepers)},
     )
 
 
@@ -171,7 +172,7 @@ def _no_live_worker(facts: Facts) -> Found | None:
         return None
     last = max(facts.workers, key=lambda worker: worker.seen_at, default=None)
     evidence = {
-        "last_worker": last and last.name,
+        "last_worker": last and last.holder,
         "last_seen_at": last and last.seen_at,
         "stopped_at": last and last.stopped_at,
         "stopped_for": last and last.stopped_for,
@@ -188,7 +189,7 @@ def _no_live_worker(facts: Facts) -> Found | None:
         if last.stopped_at
         else f"was seen {ago} ago"
     )
-    return Found(f"No worker is running: the last one, {last.name}, {end}.", evidence)
+    return Found(f"No worker is running: the last one, {last.holder}, {end}.", evidence)
 
 
 def _no_worker_for_kind(facts: Facts) -> Found | None:
@@ -248,7 +249,7 @@ def _slots_busy(facts: Facts) -> Found | None:
     slots, busy = _slots(facts)
     if facts.ahead is None or not slots or busy < slots:
         return None
-    names = {worker.name for worker in facts.able}
+    names = {worker.holder for worker in facts.able}
     begun = [h for h in facts.holders if h.name in names and h.longest["started_at"]]
     first = min(begun, key=lambda holder: str(holder.longest["started_at"]))
     longest = running.runner(first, facts.now)
@@ -274,7 +275,7 @@ def _next_in_line(facts: Facts) -> Found | None:
         f"It is the next in line, due for {span(facts.waited_s)}; a worker takes it when it looks"
         " next.",
         {
-            "workers": len(facts.able),
+            "workers": len({worker.holder for worker in facts.able}),
             "slots": slots,
             "busy": busy,
             "waiting_s": facts.waited_s,
@@ -286,8 +287,8 @@ def _next_in_line(facts: Facts) -> Found | None:
 def _slots(facts: Facts) -> tuple[int, int]:
     """The threads of live workers that run the kind, and how many of them are taken."""
     begun = {holder.name: holder.started for holder in facts.holders}
-    able = facts.able
-    return (
-        sum(worker.slots for worker in able),
-        sum(min(worker.slots, begun.get(worker.name, 0)) for worker in able),
-    )
+    slots: Counter[str] = Counter()
+    for worker in facts.able:
+        slots[worker.holder] += worker.slots
+    busy = sum(min(most, begun.get(holder, 0)) for holder, most in slots.items())
+    return slots.total(), busy

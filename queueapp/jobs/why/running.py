@@ -21,7 +21,7 @@ def lease_expired(facts: Facts) -> Told | None:
     if job.status != Status.RUNNING or job.lease_expires_at > facts.now:
         return None
     overdue = (facts.now - job.lease_expires_at).total_seconds()
-    ends_at, sweepers = _ends_at(facts), len(facts.live)
+    ends_at, sweepers = _ends_at(facts), len(facts.keepers)
     timed_out = ends_at is not None and ends_at <= facts.now
     what = "Its attempt timed out" if timed_out else f"The lease of {job.locked_by} ran out"
     then = "a sweeper takes it back within seconds"
@@ -43,7 +43,7 @@ def running(facts: Facts) -> Told | None:
     job = facts.job
     if job.status != Status.RUNNING:
         return None
-    holder = next((worker for worker in facts.workers if worker.name == job.locked_by), None)
+    holder = _holder(facts)
     renewed_at = _renewed_at(facts, holder)
     silent_s = None if renewed_at is None else (facts.now - renewed_at).total_seconds()
     is_silent = None
@@ -120,10 +120,16 @@ def _ends_at(facts: Facts) -> datetime | None:
     return ends
 
 
+def _holder(facts: Facts) -> Worker | None:
+    """The worker that has it; of the signs of one elsewhere the latest for the job's kind."""
+    signs = [worker for worker in facts.workers if worker.holder == facts.job.locked_by]
+    return max(signs, key=lambda one: (facts.job.kind in one.kinds, one.seen_at), default=None)
+
+
 def _renewed_at(facts: Facts, holder: Worker | None) -> datetime | None:
     """When the lease was last renewed, or taken: its end less its length.
 
-    None where the length is not known, or the time-out has cut it short.
+    None where the length is not known, is another one, or the time-out has cut it short.
     """
     if holder is None or not holder.lease_s:
         return None
@@ -132,5 +138,7 @@ def _renewed_at(facts: Facts, holder: Worker | None) -> datetime | None:
     if ends is not None and expires >= ends - timedelta(seconds=1):
         return None
     renewed = expires - timedelta(seconds=holder.lease_s)
+    if renewed > facts.now:
+        return None
     claimed: datetime = facts.job.claimed_at
     return max(renewed, claimed)

@@ -62,6 +62,14 @@ class JobNotFound(QueueError):
     title = "No such job"
 
 
+class KindNotFound(QueueError):
+    """No kind of that name may be created here."""
+
+    code = "kind_not_found"
+    status = 404
+    title = "No such kind"
+
+
 class PageNotFound(QueueError):
     """The router knows no such address."""
 
@@ -79,7 +87,7 @@ class MethodNotAllowed(QueueError):
 
 
 class IllegalMove(QueueError):
-    """The job's status does not allow this verb; ``context`` has ``job_id`` and ``job_status``."""
+    """The job's status does not allow this verb; the answer has ``job_id`` and ``job_status``."""
 
     code = "illegal_move"
     status = 409
@@ -95,11 +103,19 @@ class JobBusy(QueueError):
 
 
 class IdempotencyConflict(QueueError):
-    """The key was used for a different request; ``context`` has ``job_id`` and ``fields``."""
+    """The key was used for a different request; the answer has ``job_id`` and ``fields``."""
 
     code = "idempotency_conflict"
     status = 409
     title = "The idempotency key belongs to a different request"
+
+
+class LeaseLost(QueueError):
+    """Every lease of the request is lost: its jobs are somebody else's, or over. ``items``."""
+
+    code = "lease_lost"
+    status = 409
+    title = "The leases are lost"
 
 
 class BodyTooLarge(QueueError):
@@ -146,6 +162,14 @@ class DatabaseUnavailable(QueueError):
     code = "database_unavailable"
     status = 503
     title = "The database is not available"
+
+
+class TooManyWaiters(QueueError):
+    """Nothing is there yet, and as many requests wait already as may. ``retry_after`` says when."""
+
+    code = "too_many_waiters"
+    status = 503
+    title = "Too many requests are waiting"
 
 
 class SchemaMismatch(QueueError):

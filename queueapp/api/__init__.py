@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from flask import Flask
+from flask import Flask, Response, request
 
-from queueapp.api import bulk, health, jobs, stats
+from queueapp.api import bulk, docs_page, health, jobs, kinds, leases, openapi, stats, waiting
+from queueapp.api.contract import API_VERSION, VERSION, is_ours
 
 LARGEST_BODY = 1024 * 1024
 
@@ -14,5 +15,14 @@ def init_app(app: Flask) -> None:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
-    for part in (bulk, jobs, stats, health):
+    for part in (bulk, jobs, kinds, leases, stats, openapi, docs_page, health):
         app.register_blueprint(part.bp)
+    waiting.init_app(app)
+    leases.init_app(app)
+    app.after_request(_say_version)
+
+
+def _say_version(response: Response) -> Response:
+    if is_ours(request.path) or request.path == "/api":
+        response.headers[VERSION.name] = API_VERSION
+    return response

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Blueprint, Response, request, url_for
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from queueapp.api import describe
+from queueapp.api import answers, describe
 from queueapp.api.bulk_items import (
     Bad,
     Good,
@@ -20,10 +20,16 @@ from queueapp.api.bulk_items import (
     lines_of,
     sparing,
 )
+from queueapp.api.contract import Answer, Body, Example, Part, contract
 from queueapp.api.reading import read_json, read_query, refuse_encoded, whole_chunks
-from queueapp.api.schemas import BulkQuery
+from queueapp.api.schemas import BulkQuery, JobBody
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import BadRequest, IdempotencyConflict, InvalidJob, NotJson
+from queueapp.errors import (
+    BadRequest,
+    IdempotencyConflict,
+    InvalidJob,
+    NotJson,
+)
 from queueapp.extensions import db
 from queueapp.handlers import Enqueued, conflict_detail, enqueue_checked
 from queueapp.handlers.problems import problem
@@ -40,6 +46,29 @@ bp = Blueprint("api_bulk", __name__, url_prefix="/api/jobs")
 
 @bp.post("/bulk")
 @permits(Permission.PRODUCE)
+@contract(
+    Part.PRODUCE,
+    {200: Answer("What became of each job.", answers.BulkAnswer)},
+    query=BulkQuery,
+    body=Body(JobBody, many=MOST_ITEMS),
+    refuses=(IdempotencyConflict, InvalidJob),
+    more="A JSON array, or NDJSON (one job a line). With `atomic=false` read `counts`: the answer"
+    " is 200 whatever became of the jobs.",
+    examples=(
+        Example(
+            "All or none, one job a line.",
+            lines=(
+                {"kind": "demo.echo", "payload": {"message": "one"}, "idempotency_key": "line-1"},
+                {"kind": "demo.echo", "payload": {"message": "two"}, "idempotency_key": "line-2"},
+            ),
+        ),
+        Example(
+            "Each that is good.",
+            query="atomic=false",
+            json=[{"kind": "demo.echo"}, {"kind": "no.such.kind"}],
+        ),
+    ),
+)
 def create_many() -> Response:
     """Create up to 5,000 jobs: all or none, or with `?atomic=false` each that is good."""
     query = read_query(BulkQuery)

@@ -15,6 +15,7 @@ from typing import Any
 from flask import Response
 
 from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.why import Why
 
 _LISTED = (
     "id", "kind", "status", "priority", "available_at", "attempts", "max_attempts", "handbacks",
@@ -46,6 +47,20 @@ def event(line: JobEvent) -> dict[str, Any]:
     return _fields(line, _EVENT)
 
 
+def why(answer: Why) -> dict[str, Any]:
+    """Why a job stands where it does."""
+    return {
+        "job_id": answer.job_id,
+        "status": answer.status,
+        "rule": answer.rule,
+        "sentence": answer.sentence,
+        "next_step": answer.next_step,
+        "evidence": _deep(answer.evidence),
+        "also": [{"rule": one.rule, "sentence": one.sentence} for one in answer.also],
+        "as_of": instant(answer.as_of),
+    }
+
+
 def instant(value: datetime) -> str:
     """RFC 3339 in UTC, always with six digits: as text they sort by time."""
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -74,6 +89,12 @@ def _fields(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return instant(value) if isinstance(value, datetime) else value
+
+
+def _deep(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _deep(item) for name, item in value.items()}
+    return _plain(value)
 
 
 def _finite(value: Any) -> Any:

@@ -7,6 +7,8 @@ from functools import cache
 from alembic.script import ScriptDirectory
 from flask import Blueprint, Response, current_app
 
+from queueapp.api import answers
+from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.describe import json_answer
 from queueapp.auth import open_to_all
 from queueapp.extensions import db
@@ -18,6 +20,12 @@ bp = Blueprint("health", __name__)
 
 @bp.get("/healthz")
 @open_to_all
+@contract(
+    Part.QUEUE,
+    {200: Answer("It can.", answers.Health)},
+    asks_database=False,
+    examples=(Example("Is it there?"),),
+)
 def healthz() -> Response:
     """Answer while the process can; asks nothing of the database, which a restart cannot mend."""
     return json_answer({"status": "ok"})
@@ -25,6 +33,11 @@ def healthz() -> Response:
 
 @bp.get("/readyz")
 @open_to_all
+@contract(
+    Part.QUEUE,
+    {200: Answer("It is ready.", answers.Ready)},
+    examples=(Example("Can it work?"),),
+)
 def readyz() -> Response:
     """Answer 200 with a writable database of this release's schema, else 503 with the reason."""
     session = db.session()

@@ -3,40 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
-from flask import Blueprint, Response, url_for
+from flask import Blueprint, Response, current_app, url_for
 
-from queueapp.api import describe
+from queueapp.api import answers, describe
+from queueapp.api.contract import (
+    IDEMPOTENCY_KEY,
+    LOCATION,
+    REPLAYED,
+    Answer,
+    Body,
+    Example,
+    Part,
+    contract,
+)
+from queueapp.api.job_end import at_its_end
+from queueapp.api.lease_answers import WhyAnswer
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
-from queueapp.api.schemas import EventsQuery, JobsQuery
+from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, JobsQuery, ReasonBody, WhyQuery
+from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import JobNotFound, NotAllowed
+from queueapp.errors import (
+    IdempotencyConflict,
+    IllegalMove,
+    InvalidJob,
+    JobBusy,
+    JobNotFound,
+    NotAllowed,
+    TooManyWaiters,
+    UnknownKind,
+)
 from queueapp.extensions import db
 from queueapp.handlers import enqueue_one
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.transitions import Moved
+from queueapp.jobs.why import why as why_of
 
 bp = Blueprint("api_jobs", __name__, url_prefix="/api/jobs")
+
+_MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 
 
 @bp.post("")
 @permits(Permission.PRODUCE)
+@contract(
+    Part.PRODUCE,
+    {
+        201: Answer("A new job, whole.", answers.Job, (LOCATION,)),
+        200: Answer(
+            "The same request has been here before: its job, as it is now.",
+            answers.Job,
+            (LOCATION, REPLAYED),
+        ),
+    },
+    query=CreateQuery,
+    body=Body(JobBody),
+    takes=(IDEMPOTENCY_KEY,),
+    refuses=(IdempotencyConflict, InvalidJob, UnknownKind, TooManyWaiters),
+    more="Send a key whenever you might have to repeat a request: after a time-out or a 503 you"
+    " cannot know whether the job exists, with a key you may simply ask again.",
+    examples=(
+        Example("The least.", json={"kind": "demo.echo", "payload": {"message": "hello"}}),
+        Example(
+            "With a key, so that it may be sent again; due in half a minute, ahead of others.",
+            json={"kind": "demo.echo", "priority": 5, "delay": 30},
+            headers=(("Idempotency-Key", "order-4711-paid"),),
+        ),
+        Example(
+            "Wait for its end: the answer comes when the job is final, or after 2 seconds.",
+            query="wait=2",
+            json={"kind": "demo.echo", "payload": {"message": "hello"}},
+        ),
+    ),
+)
 def create() -> Response:
     """Create a job, or find the one that the same request has created before."""
-    wanted, principal = read_job(), current_principal()
-    with at_once() as database:
-        made = enqueue_one(
-            database,
-            wanted,
-            producer=principal.producer,
-            actor=principal.actor,
-            via="api",
-            whole=True,
-        )
-    job = describe.whole_job(made.job)
+    query, wanted, principal = read_query(CreateQuery), read_job(), current_principal()
+    # Taken before anything is written.
+    with a_place_to_wait() if query.wait else nullcontext():
+        with at_once() as database:
+            made = enqueue_one(
+                database,
+                wanted,
+                producer=principal.producer,
+                actor=principal.actor,
+                via="api",
+                whole=True,
+            )
+        job = describe.whole_job(made.job)
+        if query.wait:
+            job = at_its_end(job, query.wait)
     place = {"Location": url_for(".show", job_id=made.id)}
     if made.outcome == "replay":
         return describe.json_answer(job, 200, {**place, "Idempotent-Replayed": "true"})
@@ -45,6 +105,14 @@ def create() -> Response:
 
 @bp.get("")
 @permits(Permission.READ_OWN)
+@contract(
+    Part.READ,
+    {200: Answer("A page of jobs.", answers.JobsPage)},
+    query=JobsQuery,
+    more="Without payload, result and error_message. A job whose transaction commits late appears"
+    " at its place by number: a list that has to be complete is read again from the top.",
+    examples=(Example("Those that failed or are held.", query="status=failed,held&limit=100"),),
+)
 def index() -> Response:
     """List jobs, newest first."""
     query = read_query(JobsQuery)
@@ -67,6 +135,12 @@ def index() -> Response:
 
 @bp.get("/<job_id>")
 @permits(Permission.READ_OWN)
+@contract(
+    Part.READ,
+    {200: Answer("The job.", answers.Job)},
+    refuses=(JobNotFound,),
+    examples=(Example("How is it?"),),
+)
 def show(job_id: str) -> Response:
     """Show one job whole."""
     job = queries.get_job(db.session(), read_id(job_id))
@@ -76,6 +150,13 @@ def show(job_id: str) -> Response:
 
 @bp.get("/<job_id>/events")
 @permits(Permission.READ_OWN)
+@contract(
+    Part.READ,
+    {200: Answer("A page of its history.", answers.EventsPage)},
+    query=EventsQuery,
+    refuses=(JobNotFound,),
+    examples=(Example("What has happened to it?"),),
+)
 def events(job_id: str) -> Response:
     """List what has happened to a job, oldest first; its history outlives its row."""
     query, number, session = read_query(EventsQuery), read_id(job_id), db.session()
@@ -88,8 +169,39 @@ def events(job_id: str) -> Response:
     return describe.json_answer({"items": [describe.event(line) for line in shown], "next": more})
 
 
+@bp.get("/<job_id>/why")
+@permits(Permission.READ_OWN)
+@contract(
+    Part.READ,
+    {200: Answer("The first rule that applies, with its evidence.", WhyAnswer)},
+    query=WhyQuery,
+    refuses=(JobNotFound,),
+    more="Decide by `rule`; `sentence` and `next_step` are for people.",
+    examples=(Example("Why does it not run?"),),
+)
+def why(job_id: str) -> Response:
+    """Say why a job stands where it does: one sentence, with its evidence."""
+    read_query(WhyQuery)
+    number, session = read_id(job_id), db.session()
+    queries.bound_reads(session)
+    timeout = current_app.extensions["queue_settings"].job_timeout
+    answer = why_of(session, number, job_timeout_s=timeout)
+    _refuse_others(Permission.READ, answer.job_id, answer.producer)
+    whole = current_principal().may(Permission.READ)
+    return describe.json_answer(describe.why(answer if whole else answer.without_others()))
+
+
 @bp.post("/<job_id>/cancel")
 @permits(Permission.CANCEL)
+@contract(
+    Part.ACT,
+    {200: Answer("The job as it is now.", answers.Job)},
+    body=Body(ReasonBody, required=False),
+    refuses=_MOVE_REFUSES,
+    more="A running job is asked to stop: it then ends as cancelled, or as succeeded if the"
+    " handler was faster.",
+    examples=(Example("Without a reason."),),
+)
 def cancel(job_id: str) -> Response:
     """Cancel a waiting job; ask the handler of a running one to stop."""
     return _moved(transitions.cancel, job_id)
@@ -97,6 +209,13 @@ def cancel(job_id: str) -> Response:
 
 @bp.post("/<job_id>/retry")
 @permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: Answer("The job as it is now.", answers.Job)},
+    body=Body(ReasonBody, required=False),
+    refuses=_MOVE_REFUSES,
+    examples=(Example("With a reason.", json={"reason": "the provider is back"}),),
+)
 def retry(job_id: str) -> Response:
     """Let a failed or cancelled job run again, with all its attempts."""
     return _moved(transitions.requeue, job_id)

@@ -23,7 +23,7 @@ from queueapp.errors import (
     QueueError,
 )
 from queueapp.handlers import EnqueueRequest
-from queueapp.handlers.problems import MOST_PROBLEMS, Problem, first_of, problem
+from queueapp.handlers.problems import MOST_PROBLEMS, Problem, first_of, place_in, problem
 from queueapp.handlers.request import request_problems
 from queueapp.jobs.failure import printable
 
@@ -31,6 +31,7 @@ Query = TypeVar("Query", bound=BaseModel)
 
 _PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
 _REPEATABLE = ("status",)
+_VERBS = "succeed, fail, defer, release"
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 
 
@@ -104,6 +105,37 @@ def read_reason() -> str | None:
         problems = _shape_problems(error)
         raise InvalidRequest(_first(problems), errors=problems) from None
     return reason
+
+
+def read_model(model: type[Query]) -> Query:
+    """The body as ``model``. Raises InvalidRequest that lists the first problems."""
+    body = read_body()
+    _refuse_crowds(body)
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        found = first_of([_problem_in(one, body) for one in _errors(error)])
+        raise InvalidRequest(_first(found), errors=found) from None
+
+
+def _refuse_crowds(body: Any) -> None:
+    """Refuse objects with more names than any has here: pydantic would make an error of each."""
+    items = body.get("items") if isinstance(body, dict) else None
+    objects = [((), body), *enumerate(items[:MOST_PROBLEMS] if isinstance(items, list) else [])]
+    for place, value in objects:
+        if isinstance(value, dict) and len(value) > MOST_PROBLEMS:
+            at = ("items", place) if isinstance(place, int) else ()
+            found = problem(at, f"{len(value)} fields, of which most are unknown")
+            raise InvalidRequest(_first([found]), errors=[found])
+
+
+def _problem_in(found: ErrorDetails, body: Any) -> Problem:
+    place, kind = tuple(place_in(found, body)), found["type"]
+    if kind.startswith("union_tag"):
+        missing = kind == "union_tag_not_found"
+        return problem((*place, "verb"), "required" if missing else f"must be one of {_VERBS}")
+    detail = "must be an object" if kind.startswith("model_") else _detail(found)
+    return problem(place, detail)
 
 
 def read_body() -> Any:

@@ -9,8 +9,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
+from queueapp.handlers.context import LONGEST_DELAY_S
 from queueapp.handlers.json_limits import text_problem
 from queueapp.handlers.registry import LONGEST_TIMEOUT_S, MOST_ATTEMPTS
 from queueapp.handlers.request import LEAST_PRIORITY, LONGEST_KEY, MOST_PRIORITY
@@ -19,6 +27,7 @@ from queueapp.jobs.status import Status
 LONGEST_REASON = 1000
 MOST_JOBS = 500
 MOST_EVENTS = 200
+LONGEST_WAIT_S = 20
 
 
 def _storable(text: str) -> str:
@@ -61,8 +70,20 @@ Key = Annotated[
     AfterValidator(_storable),
 ]
 
+Cursor = Annotated[
+    int,
+    Field(ge=1, lt=2**63),
+    BeforeValidator(_digits),
+    # What it is made of may change.
+    WithJsonSchema({"type": "string"}),
+]
+
 # A field that was not sent stays unset; its default is the handler's or the queue's business.
 _NOT_SENT: Any = None
+
+
+def _says(about: str) -> Any:
+    return Field(description=about)
 
 
 class _Body(BaseModel):
@@ -76,26 +97,55 @@ class _Query(BaseModel):
 class JobBody(_Body):
     """A job to be created. Leave out what you do not care about; null is no value."""
 
-    kind: str
-    payload: dict[str, Any] = _NOT_SENT
-    priority: Annotated[
-        int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_integral)
+    kind: Annotated[str, _says("Which handler runs it: one of `GET /api/kinds`.")]
+    payload: Annotated[
+        dict[str, Any],
+        _says(
+            "The handler's arguments, checked against its signature; at most 256 KiB, 32 levels."
+        ),
     ] = _NOT_SENT
-    delay: Annotated[float, Field(ge=0)] = _NOT_SENT
-    available_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = _NOT_SENT
-    max_attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS), BeforeValidator(_integral)] = (
+    priority: Annotated[
+        int,
+        Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY, description="Higher runs first; 0 unless sent."),
+        BeforeValidator(_integral),
+    ] = _NOT_SENT
+    delay: Annotated[
+        float, Field(ge=0, le=LONGEST_DELAY_S, description="Seconds from now until it is due.")
+    ] = _NOT_SENT
+    available_at: Annotated[
+        str,
+        Field(
+            description="When it is due, an RFC 3339 time with an offset; not beside `delay`.",
+            json_schema_extra={"format": "date-time"},
+        ),
+    ] = _NOT_SENT
+    max_attempts: Annotated[
+        int,
+        Field(ge=1, le=MOST_ATTEMPTS, description="How often it may be tried; else the kind's."),
+        BeforeValidator(_integral),
+    ] = _NOT_SENT
+    timeout: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=LONGEST_TIMEOUT_S,
+            description="Seconds for one attempt, 0 for no limit; else the kind's.",
+        ),
+        BeforeValidator(_integral),
+    ] = _NOT_SENT
+    idempotency_key: Annotated[Key, _says("Belongs to this request; makes repeating it safe.")] = (
         _NOT_SENT
     )
-    timeout: Annotated[int, Field(ge=0, le=LONGEST_TIMEOUT_S), BeforeValidator(_integral)] = (
-        _NOT_SENT
-    )
-    idempotency_key: Key = _NOT_SENT
 
 
 class ReasonBody(_Body):
     """Why somebody moves a job; the ledger keeps it."""
 
-    reason: Annotated[str, Field(max_length=LONGEST_REASON), AfterValidator(_storable)] = _NOT_SENT
+    reason: Annotated[
+        str,
+        Field(max_length=LONGEST_REASON, description="Why; kept in the ledger."),
+        AfterValidator(_storable),
+    ] = _NOT_SENT
 
 
 def _truth(text: Any) -> Any:
@@ -104,29 +154,68 @@ def _truth(text: Any) -> Any:
     return text == "true"
 
 
+class CreateQuery(_Query):
+    """Whether to wait for the job's end."""
+
+    wait: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=LONGEST_WAIT_S,
+            description="Answer when the job is final, or after so many seconds.",
+        ),
+        BeforeValidator(_digits),
+    ] = 0
+
+
 class BulkQuery(_Query):
     """How many jobs are created."""
 
-    atomic: Annotated[bool, BeforeValidator(_truth)] = True
+    atomic: Annotated[
+        bool, BeforeValidator(_truth), _says("All or none; false: each that is good.")
+    ] = True
 
 
 class JobsQuery(_Query):
     """Which jobs to list, and which page of them."""
 
-    status: Annotated[tuple[Status, ...], BeforeValidator(_statuses)] = ()
-    kind: Text | None = None
-    producer: Text | None = None
-    priority: (
-        Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)] | None
-    ) = None
-    fingerprint: Text | None = None
-    idempotency_key: Text | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(_digits)] = 50
-    before: Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_digits)] | None = None
+    status: Annotated[
+        tuple[Status, ...],
+        BeforeValidator(_statuses),
+        _says("One or more, repeated or separated by commas."),
+    ] = ()
+    kind: Annotated[Text | None, _says("Exactly this kind.")] = None
+    producer: Annotated[Text | None, _says("Exactly this producer.")] = None
+    priority: Annotated[
+        Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)] | None,
+        _says("Exactly this priority."),
+    ] = None
+    fingerprint: Annotated[Text | None, _says("Exactly this error fingerprint.")] = None
+    idempotency_key: Annotated[Text | None, _says("Exactly this key.")] = None
+    limit: Annotated[
+        int, Field(ge=1, le=MOST_JOBS, description="How many jobs."), BeforeValidator(_digits)
+    ] = 50
+    before: Annotated[Cursor | None, _says("The `next` of the page before.")] = None
+
+
+class WhyQuery(_Query):
+    """Nothing can be asked beyond the job."""
 
 
 class EventsQuery(_Query):
     """Which lines of a job's history."""
 
-    after: Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_digits)] = 0
-    limit: Annotated[int, Field(ge=1, le=MOST_EVENTS), BeforeValidator(_digits)] = 100
+    after: Annotated[
+        int,
+        Field(ge=0, lt=2**63),
+        BeforeValidator(_digits),
+        WithJsonSchema({"type": "string"}),
+        Field(
+            description="The `next` of the page before.",
+            # The beginning: not a cursor that anybody is given.
+            json_schema_extra=lambda schema: schema.pop("default", None),
+        ),
+    ] = 0
+    limit: Annotated[
+        int, Field(ge=1, le=MOST_EVENTS, description="How many lines."), BeforeValidator(_digits)
+    ] = 100

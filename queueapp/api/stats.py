@@ -6,6 +6,8 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from queueapp.api import answers
+from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.describe import instant, json_answer
 from queueapp.auth import Permission, permits
 from queueapp.extensions import db
@@ -17,6 +19,11 @@ bp = Blueprint("api_stats", __name__, url_prefix="/api")
 
 @bp.get("/stats")
 @permits(Permission.READ)
+@contract(
+    Part.QUEUE,
+    {200: Answer("The numbers.", answers.Stats)},
+    examples=(Example("How much waits, and since when?"),),
+)
 def stats() -> Response:
     """Count the jobs by status, and say how much is due and since when."""
     session = db.session()

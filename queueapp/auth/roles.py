@@ -20,6 +20,7 @@ class Permission(StrEnum):
 
     READ = "read"  # every job, payloads and errors included, and the state of the queue
     READ_OWN = "read_own"  # READ, or else only the jobs one has produced oneself
+    READ_KINDS = "read_kinds"  # which kinds there are, and what each takes
     PRODUCE = "produce"  # create jobs
     CANCEL = "cancel"  # ACT, or else only the jobs one has produced oneself
     ACT = "act"  # move any job: retry, hold, reschedule, release
@@ -33,6 +34,7 @@ _READERS = _OPERATORS | {Role.VIEWER}
 GRANTS: dict[Permission, frozenset[Role]] = {
     Permission.READ: _READERS,
     Permission.READ_OWN: _READERS | {Role.PRODUCER},
+    Permission.READ_KINDS: frozenset(Role),
     Permission.PRODUCE: _OPERATORS | {Role.PRODUCER},
     Permission.CANCEL: _OPERATORS | {Role.PRODUCER},
     Permission.ACT: _OPERATORS,

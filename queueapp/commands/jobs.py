@@ -14,6 +14,7 @@ from queueapp.api.describe import event, json_text, listed_job, whole_job
 from queueapp.at_once import at_once
 from queueapp.commands import layout
 from queueapp.commands.enqueue_file import enqueue_file
+from queueapp.commands.explain import why
 from queueapp.commands.parameters import Duration, Instant, JobId, Payload, Text, actor
 from queueapp.errors import QueueError, UnknownKind
 from queueapp.extensions import db
@@ -28,6 +29,7 @@ _EVENTS_SHOWN = 200
 _PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 
 group = AppGroup("jobs", help="Enqueue, list, show, cancel, retry and take back jobs.")
+group.add_command(why)
 
 
 def init_app(app: Flask) -> None:

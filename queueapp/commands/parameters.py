@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from queueapp import config
+from queueapp import setting_readers
 from queueapp.api.strict_json import parse
 from queueapp.errors import QueueError
 from queueapp.handlers.json_limits import text_problem
@@ -28,7 +28,7 @@ class Duration(click.ParamType[float]):
     ) -> float:
         """Read it."""
         try:
-            return config.duration(str(value))
+            return setting_readers.duration(str(value))
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
 
@@ -41,7 +41,7 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read it."""
         try:
-            return config.size(str(value))
+            return setting_readers.size(str(value))
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from flask import Response
+from flask import Response, current_app
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
@@ -17,6 +17,7 @@ from queueapp.console.blueprint import bp
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.status import FINAL, Status
+from queueapp.jobs.why import why
 
 EVENTS = 200
 
@@ -39,13 +40,16 @@ def job(job_id: int) -> Response:
 def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
     job = queries.get_head(session, job_id)
     events = queries.latest_events_of(session, job_id, limit=EVENTS + 1)
+    is_final = Status(job.status) in FINAL
     has_failed = job.error_class is not None
+    timeout = current_app.extensions["queue_settings"].job_timeout
     return {
         "job": job,
         "status": shown_status(job, now),
         "moment": moment_of(job, now),
         "buttons": buttons_of(job),
-        "is_final": Status(job.status) in FINAL,
+        "why": None if is_final else why(session, job_id, job_timeout_s=timeout),
+        "is_final": is_final,
         "bodies": queries.bodies_of(session, job_id),
         "failure": queries.last_failure(session, job_id) if has_failed else None,
         "events": events[-EVENTS:],

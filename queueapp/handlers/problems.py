@@ -57,14 +57,15 @@ def of_validation(error: ValidationError, payload: Any) -> list[Problem]:
     """Turn pydantic's findings about ``payload`` into problems."""
     found = error.errors(include_url=False, include_context=False)
     listed = [
-        problem(("payload", *_place(one, payload)), _detail(one)) for one in found[:MOST_PROBLEMS]
+        problem(("payload", *place_in(one, payload)), _detail(one)) for one in found[:MOST_PROBLEMS]
     ]
     return first_of(listed, more=len(found) - len(listed))
 
 
-def _place(found: ErrorDetails, payload: Any) -> Iterator[str | int]:
+def place_in(found: ErrorDetails, document: Any) -> Iterator[str | int]:
+    """The place of a finding in ``document``."""
     # pydantic's path also names branches of unions and the like, which are no part of the document.
-    node, loc = payload, found["loc"]
+    node, loc = document, found["loc"]
     for index, step in enumerate(loc):
         if _has(node, step):
             node = node[step]

@@ -85,9 +85,10 @@ def cut_middle(text: str, limit: int) -> str:
     return f"{head}\n… {len(text) - limit} characters cut …\n{tail}"
 
 
-def described(error_class: str, message: str) -> Failure:
-    """A failure that no exception stands for, such as a lost lease."""
-    return _failure(error_class, message)
+def described(error_class: str, message: str, trace: str | None = None) -> Failure:
+    """A failure that no exception of ours stands for, such as a lost lease."""
+    trace = None if trace is None else _fitting(trace, TRACEBACK_LIMIT)
+    return _failure(error_class, message, trace=trace)
 
 
 def of_exception(error: BaseException) -> Failure:

@@ -21,10 +21,10 @@ from queueapp.errors import InvalidJob
 from queueapp.handlers import find
 from queueapp.jobs import backoff, transitions
 from queueapp.jobs.database import run
+from queueapp.jobs.result import storable
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker.attempts import Attempt
 from queueapp.worker.outcomes import Ended
-from queueapp.worker.result import storable
 from queueapp.worker.terms import Terms
 
 # To its end that transaction obeys these limits, not what the handler may have set.

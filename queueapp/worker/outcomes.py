@@ -1,9 +1,8 @@
-"""How an attempt ended, as the outcome that the pump will write. Decisions are ``backoff``'s."""
+"""How an attempt of this worker ended, as the outcome that the pump will write."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from psycopg.errors import ReadOnlySqlTransaction
 
@@ -12,35 +11,28 @@ from queueapp.handlers import Defer, Fail, Retry, Stop
 from queueapp.jobs import backoff
 from queueapp.jobs.backoff import Decision
 from queueapp.jobs.claim import Claim
-from queueapp.jobs.failure import Failure, described, of_exception
+from queueapp.jobs.endings import Endings
+from queueapp.jobs.failure import described, of_exception
 from queueapp.jobs.status import Reason
 from queueapp.jobs.transitions import Outcome
 from queueapp.worker.attempts import Attempt
-from queueapp.worker.result import Result
 from queueapp.worker.terms import Terms
 
 # The database takes no writes while it fails over: a job that met that has not used its attempt.
 READ_ONLY_WAIT_S = 1.0
 
 
-class Ended:
-    """Makes outcomes of one attempt: the facts that all of them carry."""
+class Ended(Endings):
+    """Makes outcomes of one attempt that a handler of this process has run."""
 
     def __init__(self, claim: Claim, terms: Terms, slot: int, began: float) -> None:
-        self.claim = claim
+        super().__init__(claim, terms.backoff, {"slot": slot})
         self.terms = terms
-        self.slot = slot
-        self.began = began
+        self._began = began
 
-    def well(self, result: Result) -> Outcome:
-        """The handler returned."""
-        return self._outcome("succeed", result=result.value, size=result.size)
-
-    def by(self, decision: Decision, failure: Failure | None = None) -> Outcome:
-        """What backoff decided."""
-        return self._outcome(
-            decision.verb, delay_s=decision.delay_s, reason=decision.reason, failure=failure
-        )
+    def ran_s(self) -> float:
+        """How long it has run by now."""
+        return time.monotonic() - self._began
 
     def invalid(self, error: InvalidJob) -> Outcome:
         """The stored payload does not fit the handler of today: trying again cannot help."""
@@ -55,61 +47,24 @@ class Ended:
         if isinstance(error, Stop):
             return self._stopped(attempt, error)
         if isinstance(error, Defer):
-            return self._given_back("defer", error.delay_s, None)
+            return self.given_back("defer", error.delay_s, None)
         if attempt.context.has_session and _met_a_read_only_server(error):
             # In the session that the job's success is written in: nothing has happened there.
-            return self._given_back("defer", READ_ONLY_WAIT_S, Reason.DATABASE_READ_ONLY)
-        return self.by(self._after(error), of_exception(error))
-
-    def _after(self, error: BaseException) -> Decision:
-        claim, kind = self.claim, {"permanent": isinstance(error, Fail)}
-        after_s = error.after_s if isinstance(error, Retry) else None
-        reason = Reason.ASKED_TO_RETRY if isinstance(error, Retry) else None
-        return backoff.after_failure(
-            claim.attempt,
-            claim.max_attempts,
-            self.terms.backoff,
-            after_s=after_s,
-            reason=reason,
-            **kind,
+            return self.given_back("defer", READ_ONLY_WAIT_S, Reason.DATABASE_READ_ONLY)
+        return self.failed(
+            of_exception(error),
+            permanent=isinstance(error, Fail),
+            after_s=error.after_s if isinstance(error, Retry) else None,
+            reason=Reason.ASKED_TO_RETRY if isinstance(error, Retry) else None,
         )
 
     def _stopped(self, attempt: Attempt, stop: Stop) -> Outcome:
         reason = attempt.context.stop_reason or stop.reason
         if reason == "cancel":
-            return self._outcome("cancel")
+            return self.outcome("cancel")
         if reason == "timeout":
             return timed_out(attempt, self.terms)
-        return self._given_back("release", None, Reason.SHUTDOWN)
-
-    def _given_back(self, verb: Any, delay_s: float | None, reason: str | None) -> Outcome:
-        claim, terms = self.claim, self.terms
-        return self.by(
-            backoff.after_handback(
-                verb, claim.handbacks, terms.backoff, delay_s=delay_s, reason=reason
-            )
-        )
-
-    def _outcome(self, verb: Any, **fields: Any) -> Outcome:
-        ran = time.monotonic() - self.began
-        failure: Failure | None = fields.get("failure")
-        data: dict[str, Any] = {"run_ms": round(ran * 1000, 3), "slot": self.slot}
-        if failure is not None:
-            data |= {
-                "error_class": failure.error_class,
-                "error_message": failure.message,
-                "traceback": failure.traceback,
-            }
-            fields["size"] = 2 * len(failure.message) + len(failure.traceback or "")
-        return Outcome(
-            id=self.claim.id,
-            token=self.claim.token,
-            verb=verb,
-            claimed_at=self.claim.claimed_at,
-            ran_s=ran,
-            data=data,
-            **fields,
-        )
+        return self.given_back("release", None, Reason.SHUTDOWN)
 
 
 def _met_a_read_only_server(error: BaseException) -> bool:
@@ -120,11 +75,8 @@ def timed_out(attempt: Attempt, terms: Terms) -> Outcome:
     """The outcome of an attempt that ran longer than it may."""
     claim = attempt.claim
     failure = described("JobTimeout", "the attempt ran longer than its time-out")
-    decision = backoff.after_failure(
-        claim.attempt, claim.max_attempts, terms.backoff, reason=Reason.TIMED_OUT
-    )
     ended = Ended(claim, terms, -1, attempt.began or time.monotonic())
-    return ended.by(decision, failure)
+    return ended.failed(failure, reason=Reason.TIMED_OUT)
 
 
 def handed_back(attempt: Attempt, terms: Terms, reason: Reason) -> Outcome:

@@ -128,7 +128,9 @@ class Worker:
             self._bell.ring()
 
     def _kinds(self) -> tuple[str, ...]:
-        return self.terms.only or tuple(handler.kind for handler in kinds())
+        terms = self.terms
+        wanted = terms.only or tuple(handler.kind for handler in kinds())
+        return tuple(kind for kind in wanted if kind not in terms.skip)
 
     def _gave_up(self, name: str, how: str = "died") -> None:
         self._dead = f"{name} {how}"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from flask import Flask, Response, request, request_finished
 from flask.testing import FlaskClient
+from pydantic import ValidationError
 from werkzeug.test import TestResponse
+
+from queueapp.api.answers import Problem
+from queueapp.api.contract import API_VERSION, Operation, operations
 
 
 class Api:
@@ -55,3 +62,56 @@ def pointers(answer: TestResponse) -> list[str]:
 @pytest.fixture
 def api(client: FlaskClient) -> Api:
     return Api(client)
+
+
+@pytest.fixture(autouse=True)
+def keeps_its_contract() -> Iterator[None]:
+    """Every answer of every test here is one that the route has declared."""
+    found: list[str] = []
+
+    def look(sender: Flask, response: Response, **_: Any) -> None:
+        for one in operations(sender):
+            rule = request.url_rule and request.url_rule.rule.replace("<", "{").replace(">", "}")
+            method = "GET" if request.method == "HEAD" else request.method
+            if (one.method, one.path) == (method, rule):
+                found.extend(f"{method} {rule}: {fault}" for fault in breaches(one, response))
+
+    with request_finished.connected_to(look):
+        yield
+    assert found == []
+
+
+def breaches(one: Operation, response: Response) -> list[str]:
+    """What in an answer its route has not declared."""
+    if response.headers.get("Queue-API-Version") != API_VERSION:
+        return ["no Queue-API-Version"]
+    if response.status_code >= 400:
+        return _undeclared_refusal(one, response)
+    declared = one.contract.answers.get(response.status_code)
+    if declared is None:
+        return [f"answers {response.status_code}"]
+    if response.mimetype and response.get_data() and response.mimetype != declared.media_type:
+        return [f"answers {response.mimetype}"]
+    if declared.model is None or not response.get_data():
+        return []
+    told, wanted = json.loads(response.get_data()), declared.model
+    unknown = set(told) - {field.alias or name for name, field in wanted.model_fields.items()}
+    return _faults(wanted, response) + [f"has an undeclared {name}" for name in sorted(unknown)]
+
+
+def _undeclared_refusal(one: Operation, response: Response) -> list[str]:
+    told = json.loads(response.get_data())
+    known = {(error.status, error.code) for error in one.refuses} | {(500, "internal_error")}
+    code = (response.status_code, told["code"])
+    # What the server itself refuses; the document says so in words.
+    if code not in known and not told["code"].startswith("http_"):
+        return [f"refuses with {code}"]
+    return _faults(Problem, response)
+
+
+def _faults(model: Any, response: Response) -> list[str]:
+    try:
+        model.model_validate_json(response.get_data(), strict=True)
+    except ValidationError as error:
+        return [f"{one['loc']}: {one['msg']}" for one in error.errors()]
+    return []

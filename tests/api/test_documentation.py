@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 from flask import Flask
 
-from queueapp.api import LARGEST_BODY, describe
+from queueapp.api import LARGEST_BODY, describe, lease_schemas
 from queueapp.api.schemas import EventsQuery, JobBody, JobsQuery
 from queueapp.auth import Permission, Role
 from queueapp.auth.access import declared
 from queueapp.auth.roles import GRANTS
+from queueapp.jobs.why import RULES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 
@@ -53,6 +56,30 @@ def test_every_field_and_parameter_is_documented() -> None:
         assert f"`{name}`" in section("The history of a job")
 
 
+def test_every_field_of_leases_is_documented() -> None:
+    told = section("Workers in any language")
+    ends = (lease_schemas.Succeed, lease_schemas.Fail, lease_schemas.Defer, lease_schemas.Release)
+    models = (lease_schemas.RenewBody, lease_schemas.Report, *ends)
+
+    assert first_column(told) >= set(lease_schemas.LeaseBody.model_fields)
+    for name in {name for model in models for name in model.model_fields}:
+        assert f"`{name}`" in told
+    for end in ends:
+        assert f"| `{get_args(end.model_fields['verb'].annotation)[0]}` |" in told
+
+
 def test_the_limits_are_those_of_the_code() -> None:
     assert LARGEST_BODY == 1024 * 1024
     assert "1 MiB" in section("Limits")
+
+
+def test_the_why_answer_is_the_one_that_is_documented() -> None:
+    [found] = re.findall(r"```json\n(.+?)```", section("Why a job waits"), re.DOTALL)
+    example = json.loads(found)
+    rule = next(rule for rule in RULES if rule.code == example["rule"])
+    page = (Path(__file__).parents[2] / "docs" / "why.md").read_text()
+    beside = re.findall(r"`(\w+)`", page.partition("in the way as well (")[2].partition(")")[0])
+
+    assert set(example["evidence"]) == set(rule.fields)
+    assert example["next_step"] == rule.next_step
+    assert beside == [rule.code for rule in RULES if rule.blocks]

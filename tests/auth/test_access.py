@@ -23,10 +23,17 @@ API = {
     ("GET", "/api/jobs/<job_id>"): "viewer operator admin producer",
     ("GET", "/api/jobs/<job_id>/events"): "viewer operator admin producer",
     ("POST", "/api/jobs/<job_id>/cancel"): "operator admin producer",
+    ("GET", "/api/jobs/<job_id>/why"): "viewer operator admin producer",
     ("POST", "/api/jobs/<job_id>/retry"): "operator admin",
+    ("GET", "/api/kinds"): "viewer operator admin producer worker",
+    ("GET", "/api/kinds/<kind>"): "viewer operator admin producer worker",
     ("GET", "/api/stats"): "viewer operator admin",
+    ("POST", "/api/leases"): "admin worker",
+    ("POST", "/api/leases/progress"): "admin worker",
+    ("POST", "/api/leases/renew"): "admin worker",
+    ("POST", "/api/leases/settle"): "admin worker",
 }
-OPEN = {"static", "health.healthz", "health.readyz"}
+OPEN = {"static", "health.healthz", "health.readyz", "api_openapi.openapi", "api_docs.page"}
 
 
 @pytest.fixture

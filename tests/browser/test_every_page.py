@@ -39,6 +39,7 @@ def paths(session: Session) -> list[str]:
         f"/jobs/{failed.id}/retry",
         "/events",
         "/jobs?done=retry.2.0.1",
+        "/api/docs/",
     ]
 
 

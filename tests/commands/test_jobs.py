@@ -15,6 +15,7 @@ from flask.testing import FlaskCliRunner
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
+from queueapp.jobs import control
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Status
 from tests.factories import make_job
@@ -47,7 +48,7 @@ def jobs(runner: FlaskCliRunner) -> Terminal:
 
 
 def test_every_command_teaches_with_an_example(app: Flask, runner: FlaskCliRunner) -> None:
-    for words in (["jobs", name] for name in ("enqueue", "list", "show", "cancel", "retry")):
+    for words in (["jobs", name] for name in ("enqueue", "list", "show", "cancel", "retry", "why")):
         text = runner.invoke(args=[*words, "--help"]).stdout
         assert f"flask {' '.join(words)} " in text.partition("Examples:")[2]
 
@@ -319,3 +320,23 @@ def test_what_is_no_file_of_sqlite_is_named(tmp_path: Path) -> None:
 
         assert result.exit_code == 78
         assert what in result.stderr
+
+
+def test_why_tells_the_sentence_the_next_step_and_the_evidence(
+    jobs: Terminal, session: Session
+) -> None:
+    job = make_job(session)
+    control.pause(session, actor="user:ana", reason="up\x1b[31mgrade\nnow")
+    session.commit()
+
+    first, *more = jobs("why", str(job.id)).stdout.splitlines()
+    found = json.loads(jobs("why", str(job.id), "--json").stdout)
+
+    assert first.startswith("The queue was paused by user:ana 0.")
+    assert first.endswith("(up\\x1b[31mgrade now).")
+    assert more[0].startswith("Also: No worker is running")
+    assert more[1] == "Next: Ask who paused it; resuming the queue lets it run."
+    assert "  rule    queue_paused" in more
+    assert "  by      user:ana" in more
+    assert (found["rule"], found["evidence"]["by"]) == ("queue_paused", "user:ana")
+    assert jobs.refused("why", "999999") == "Error: there is no job 999999"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import queries, transitions
+from queueapp.jobs import control, queries, transitions
 from queueapp.jobs.queries import bodies
 from queueapp.jobs.status import FINAL, Status
 from tests.console.conftest import Console, words
@@ -128,3 +128,27 @@ def test_any_result_is_shown(console: Console, session: Session, result: Any) ->
     session.commit()
 
     assert "Result" in words(console.get(f"/jobs/{job.id}"))
+
+
+def test_a_waiting_job_says_why_and_what_to_do(console: Console, session: Session) -> None:
+    job = make_job(session)
+    control.pause(session, actor="user:ana", reason="<b>upgrade</b>")
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}")
+
+    assert "The queue was paused by user:ana 0." in words(page)
+    assert "(&lt;b&gt;upgrade&lt;/b&gt;)" in page
+    assert "Ask who paused it" in words(page)
+    assert "Also: No worker is running" in words(page)
+    assert f'href="/api/jobs/{job.id}/why"' in page
+
+
+@pytest.mark.parametrize("status", FINAL)
+def test_a_job_that_has_ended_needs_no_why(
+    console: Console, session: Session, status: Status
+) -> None:
+    job = make_job(session, status)
+    session.commit()
+
+    assert 'class="why"' not in console.get(f"/jobs/{job.id}")

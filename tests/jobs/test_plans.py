@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from queueapp.jobs import transitions
 from queueapp.jobs.cursor import NOWHERE
+from queueapp.jobs.queries import standings
 from queueapp.jobs.transitions import Held, holding
 from queueapp.jobs.transitions.settle import exchange_statement
 from tests.factories import HOLDER
@@ -49,7 +50,9 @@ def test_plans_made_for_a_small_table_still_serve_a_large_one(
     probe.execute(sa.text("SET plan_cache_mode = force_generic_plan"))
     exchange = Prepared(probe, "exchange", exchange_statement(only=False, skip=False))
     renew = Prepared(probe, "renew", holding._RENEW)
+    standing = Prepared(probe, "standing", standings._STANDINGS)
     exchange.run(**TERMS | {"n": 0, "slots": 0})
+    standing.run(ids=[], tokens=[])
     renew.run(**TERMS, ids=[], tokens=[])
     fill(probe, 50_000, **FINISHED)
     fill(probe, 5_000)
@@ -60,6 +63,7 @@ def test_plans_made_for_a_small_table_still_serve_a_large_one(
     ).all()
     ids, tokens = [row.id for row in leases], [row.lease_token for row in leases]
     renewal = renew.run(**TERMS, ids=ids, tokens=tokens)
+    looked_up = standing.run(ids=ids, tokens=tokens)
     ends = [{"id": n, "token": str(t), "verb": "succeed"} for n, t in leases]
     both = exchange.run(**TERMS | {"outcomes": json.dumps(ends)})
 
@@ -67,6 +71,7 @@ def test_plans_made_for_a_small_table_still_serve_a_large_one(
     assert len(leases) == 100
     assert_small(claim, 700)
     assert_small(renewal, 1_300)
+    assert_small(looked_up, 600)
     assert_small(both, 1_900)
 
 

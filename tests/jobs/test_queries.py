@@ -22,6 +22,7 @@ from queueapp.jobs.queries import (
 )
 from queueapp.jobs.queries.ledger import Cursor
 from queueapp.jobs.status import Event, Status
+from queueapp.jobs.why import why
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
@@ -421,6 +422,8 @@ def every_read(session: Session) -> None:
         page = queries.list_events(session, narrowed)
         queries.list_events(session, narrowed, before=page.older)
     queries.pulse_of_job(session, 7)
+    for each in range(1, 7):
+        why(session, each, job_timeout_s=3600)
     queries.get_head(session, 7)
     queries.heads_of(session, [7, 8, 9])
     queries.bodies_of(session, 7)

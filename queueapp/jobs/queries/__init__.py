@@ -32,6 +32,7 @@ from queueapp.jobs.queries.ledger import (
 )
 from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads_of, list_jobs
 from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
+from queueapp.jobs.queries.standings import Standing, standings_of
 
 __all__ = [
     "BODY_LIMIT",
@@ -48,6 +49,7 @@ __all__ = [
     "Page",
     "PriorityDepth",
     "Pulse",
+    "Standing",
     "Throughput",
     "View",
     "WaitingCounts",
@@ -70,6 +72,7 @@ __all__ = [
     "oldest_transaction_s",
     "pulse",
     "pulse_of_job",
+    "standings_of",
     "status_counts",
     "throughput",
 ]

@@ -29,7 +29,7 @@ SELECT clock_timestamp() AS now,
 # Every write of a row, a renewed lease too, makes a new version of it with another place.
 _PULSE_OF_JOB = """
 SELECT clock_timestamp() AS now, j.xmin::text || j.ctid::text AS version,
-  j.available_at <= statement_timestamp() AS due, j.status = 'running' AS running,
+  j.available_at <= statement_timestamp() AS due, j.finished_at IS NULL AS lasts,
   (SELECT max(id) FROM job_events WHERE job_id = %(job_id)s) AS newest
 FROM jobs j WHERE j.id = %(job_id)s
 """
@@ -55,14 +55,15 @@ def pulse(database: Database) -> Pulse:
 def pulse_of_job(database: Database, job_id: int) -> Pulse:
     """The same for one job: its mark changes with every write of the row and every line about it.
 
-    While the job runs it changes every five seconds as well: the run grows. Raises JobNotFound.
+    Until the job has ended it changes every five seconds as well: the run grows, and so does what
+    waits before it. Raises JobNotFound.
     """
     rows = run(database, _PULSE_OF_JOB, job_id=job_id) if 0 < job_id <= LARGEST_ID else ()
     if not rows:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     row = rows[0]
-    ran = int(row.now.timestamp()) // 5 if row.running else None
-    return Pulse(row.now, f"{row.version} {row.due} {row.newest} {ran}")
+    lasted = int(row.now.timestamp()) // 5 if row.lasts else None
+    return Pulse(row.now, f"{row.version} {row.due} {row.newest} {lasted}")
 
 
 def database_now(database: Database) -> datetime:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from queueapp.jobs.queries import standings
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import after, clock, clock_text
@@ -70,21 +71,38 @@ def _begin(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
 
 _PROGRESS = """
 UPDATE jobs SET progress = :percent, progress_note = :note WHERE id = :id AND lease_token = :token
+RETURNING lease_token AS "token [uuid_text]"
 """
 
 
 @instead_of(holding._PROGRESS, writes=True)
 def _progress(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     reports = zip(given["ids"], given["tokens"], given["percents"], given["notes"], strict=True)
-    execute_many(
-        connection,
-        _PROGRESS,
-        [
-            {"id": job, "token": token, "percent": percent, "note": note}
-            for job, token, percent, note in reports
-        ],
-    )
-    return ()
+    written = [
+        fetch(connection, _PROGRESS, id=job, token=token, percent=percent, note=note)
+        for job, token, percent, note in reports
+    ]
+    return [row for rows in written for row in rows]
+
+
+_STANDINGS = """
+SELECT attempts AS attempt, max_attempts, handbacks, claimed_at, started_at FROM jobs
+WHERE id = :id AND lease_token = :token
+"""
+
+
+@instead_of(standings._STANDINGS)
+def _standings(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    now, found = clock(), []
+    for job_id, token in zip(given["ids"], given["tokens"], strict=True):
+        rows = fetch(connection, _STANDINGS, id=job_id, token=token)
+        held: tuple[Any, ...] = (False, 0, 0, 0, now - timedelta(days=1), None)
+        if rows:
+            row = rows[0]
+            ran = None if row.started_at is None else (now - row.started_at).total_seconds()
+            held = (True, row.attempt, row.max_attempts, row.handbacks, row.claimed_at, ran)
+        found.append((job_id, token, *held))
+    return made(standings.COLUMNS, found)
 
 
 _OVERDUE = """

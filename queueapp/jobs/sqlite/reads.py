@@ -101,8 +101,8 @@ def _pulse_of_job(connection: Connection, given: Parameters) -> Sequence[Row[Any
     now, row = now_utc(), rows[0]
     version = sha256(repr(tuple(row)).encode()).hexdigest()[:16]
     newest = fetch(connection, _NEWEST_OF_JOB, job_id=given["job_id"])[0].id
-    names = ("now", "version", "due", "running", "newest")
-    return made(names, [(now, version, row.available_at <= now, row.status == "running", newest)])
+    names = ("now", "version", "due", "lasts", "newest")
+    return made(names, [(now, version, row.available_at <= now, row.finished_at is None, newest)])
 
 
 # Lists and counts

@@ -111,6 +111,7 @@ WITH locked AS MATERIALIZED (
 )
 UPDATE jobs j SET progress = l.percent, progress_note = l.note
 FROM locked l WHERE j.id = ANY(ARRAY[l.id]) AND j.lease_token = l.token
+RETURNING l.token
 """
 
 _ADOPT = f"""
@@ -156,10 +157,13 @@ def begin(database: Database, begun: Iterable[Begun]) -> set[UUID]:
     return {row.token for row in rows}
 
 
-def write_progress(database: Database, reports: Iterable[Progress]) -> None:
-    """Write how far attempts have come. A row that is busy is written with the next report."""
+def write_progress(database: Database, reports: Iterable[Progress]) -> set[UUID]:
+    """Write how far attempts have come; the tokens of those that are written.
+
+    A row that is busy is written with the next report.
+    """
     reports = list(reports)
-    run(
+    rows = run(
         database,
         _PROGRESS,
         ids=[report.id for report in reports],
@@ -167,6 +171,7 @@ def write_progress(database: Database, reports: Iterable[Progress]) -> None:
         percents=[report.percent for report in reports],
         notes=[report.note for report in reports],
     )
+    return {row.token for row in rows}
 
 
 def adopt(database: Database, known: Iterable[UUID], holder: Holder) -> list[Claim]:

@@ -1,0 +1,219 @@
+"""What the rules look at: the facts about one job at one instant, and how they are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from queueapp.errors import JobNotFound
+from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.queries.bounds import LARGEST_ID
+from queueapp.jobs.why import statement
+
+# A worker says once a minute that it is there.
+LIVE_S = 150.0
+# Statistics older than this say nothing about the rate.
+RATE_WITHIN_S = 600.0
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker by its last sign of life. ``slots``: threads that can still run a job.
+
+    ``is_elsewhere``: no ``flask work``, it leases over HTTP. It signs once for each set of kinds,
+    its slots are the jobs it asks for at once, and it neither sweeps nor lifts holds.
+    """
+
+    name: str
+    seen_at: datetime
+    stopped_at: datetime | None
+    stopped_for: str | None
+    slots: int
+    kinds: tuple[str, ...]
+    lease_s: float | None
+    is_elsewhere: bool = False
+
+    @property
+    def holder(self) -> str:
+        """What ``locked_by`` of its jobs says."""
+        if not self.is_elsewhere:
+            return self.name
+        return self.name.removeprefix("worker:").rpartition(":")[0]
+
+    def is_live(self, now: datetime) -> bool:
+        """Whether it has been heard of lately, and not of its end."""
+        return self.stopped_at is None and (now - self.seen_at).total_seconds() <= LIVE_S
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Who holds running jobs: how many have begun, whether one is of the job's own kind.
+
+    ``longest``: ``id``, ``kind`` and ``started_at`` of the one that began first.
+    """
+
+    name: str
+    started: int
+    has_kind: bool
+    longest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is known of an event of the job; ``available_at`` only where it was written."""
+
+    id: int
+    event: str
+    to_status: str | None
+    actor: str
+    reason: str | None
+    created_at: datetime
+    available_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that one answer is made from, of one instant.
+
+    ``ahead`` stops at AHEAD_LIMIT + 1. ``claims_per_s``: None when nothing is known of the last
+    minutes. ``usual_s``: in which time 95 of 100 of the kind's runs ended, None without any.
+    """
+
+    job: Any
+    now: datetime
+    lines: Sequence[Line]
+    controls: Controls
+    workers: Sequence[Worker]
+    holders: Sequence[Busy]
+    ahead: int | None
+    claims_per_s: float | None
+    usual_s: float | None
+    runs: int
+    job_timeout_s: float
+
+    @property
+    def knows_workers(self) -> bool:
+        """Whether every worker was looked at."""
+        return len(self.workers) < statement.MOST_WORKERS
+
+    @property
+    def live(self) -> list[Worker]:
+        """The workers that live."""
+        return [worker for worker in self.workers if worker.is_live(self.now)]
+
+    @property
+    def keepers(self) -> list[Worker]:
+        """Those of them that take back what ran out, and bring back what was held."""
+        return [worker for worker in self.live if not worker.is_elsewhere]
+
+    @property
+    def able(self) -> list[Worker]:
+        """Those of them that can run the job's kind."""
+        return [w for w in self.live if w.slots > 0 and self.job.kind in w.kinds]
+
+    @property
+    def waited_s(self) -> float:
+        """How long the job has been due; negative before."""
+        return float((self.now - self.job.available_at).total_seconds())
+
+
+def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
+    """Read what the rules need. Raises JobNotFound."""
+    first: Any = ()
+    if 0 < job_id <= LARGEST_ID:
+        first = run(database, statement.SWITCHES, job_id=job_id, switches=SWITCH_EVENTS)
+    rows: Any = first and run(
+        database,
+        statement.FACTS,
+        job_id=job_id,
+        events=statement.EVENTS,
+        most_workers=statement.MOST_WORKERS,
+        most_running=statement.MOST_RUNNING,
+        most_ahead=statement.AHEAD_LIMIT + 1,
+        rate_lines=statement.RATE_LINES,
+        run_lines=statement.RUN_LINES,
+        **_days(first[0].now, first[0].created_at),
+    )
+    if not rows:
+        raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
+    row = rows[0]
+    runs = {int(bucket): int(n) for bucket, n in (row.runs or {}).items()}
+    return Facts(
+        job=row,
+        now=row.now,
+        lines=[_line(each) for each in row.events or ()],
+        controls=read_switches(first[0].switches or ()),
+        workers=[_worker(each) for each in row.workers or ()],
+        holders=[Busy(**each) for each in row.holders or ()],
+        ahead=row.ahead,
+        claims_per_s=_rate(row.rates or (), row.now),
+        usual_s=_usual(runs),
+        runs=sum(runs.values()),
+        job_timeout_s=job_timeout_s if row.timeout_s is None else row.timeout_s,
+    )
+
+
+def _days(now: datetime, born: datetime) -> dict[str, datetime]:
+    """The whole days, in UTC, from and to which the ledger is read."""
+    today, first = (
+        at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (now, born)
+    )
+    day = timedelta(days=1)
+    return {"lately": today - day, "born": first - day, "tomorrow": today + 2 * day}
+
+
+def instant(value: Any) -> datetime | None:
+    """An instant from a column or from within JSON."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _line(found: Mapping[str, Any]) -> Line:
+    at = {name: instant(found[name]) for name in ("created_at", "available_at")}
+    return Line(**{**found, **at})
+
+
+def _worker(found: Mapping[str, Any]) -> Worker:
+    told = found["data"] or {}
+    seen_at = instant(found["seen_at"])
+    assert seen_at is not None
+    return Worker(
+        name=found["name"],
+        seen_at=seen_at,
+        stopped_at=instant(found["stopped_at"]),
+        stopped_for=found["stopped_for"],
+        slots=max(0, int(told.get("slots") or 0) - int(told.get("lost") or 0)),
+        kinds=tuple(told.get("kinds") or ()),
+        lease_s=told.get("lease_s"),
+        is_elsewhere=told.get("via") == "api",
+    )
+
+
+def _rate(lines: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
+    """Claims a second that were not given back, by the newest lines of the statistics.
+
+    A line goes on where the one before it ended; the oldest one here only says when.
+    """
+    told = [(instant(line["at"]), line) for line in lines]
+    fresh = [(at, line) for at, line in told if at and (now - at).total_seconds() <= RATE_WITHIN_S]
+    if not fresh:
+        return None
+    newest, oldest = fresh[0][0], fresh[-1]
+    counted = [line for _, line in fresh[:-1]] or [oldest[1]]
+    since = oldest[0] if len(fresh) > 1 else instant(oldest[1]["since"])
+    claims = sum(int(line["claims"]) for line in counted)
+    seconds = (newest - since).total_seconds() if since else 0.0
+    return claims / seconds if claims > 0 and seconds > 0 else None
+
+
+def _usual(runs: Mapping[int, int]) -> float | None:
+    """The upper end of the bucket that the 95th of 100 runs is in, in seconds."""
+    wanted, seen = math.ceil(sum(runs.values()) * 0.95), 0
+    for bucket in sorted(runs):
+        seen += runs[bucket]
+        if seen >= wanted:
+            return float(2.0**bucket / 1000)
+    return None

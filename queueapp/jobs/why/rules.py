@@ -1,0 +1,294 @@
+"""The rules: why a job stands where it does, in the order in which they are asked. Pure.
+
+A rule answers with a sentence and its evidence, or with None where it does not apply. The first one
+that applies is the answer; those after it that stand in the job's way as well are told beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from queueapp.jobs.control import Switch
+from queueapp.jobs.status import FINAL, WAITING, Event, Status
+from queueapp.jobs.why import running, statement
+from queueapp.jobs.why.facts import Facts, Line
+from queueapp.jobs.why.words import because, counted, moment, span
+
+# Kinds of live workers that the evidence lists.
+MOST_KINDS = 50
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule says of a job."""
+
+    sentence: str
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One reason. ``blocks``: told beside another answer too, for it stands in the way as well."""
+
+    code: str
+    about: str
+    next_step: str
+    fields: tuple[str, ...]
+    look: Callable[[Facts], Found | None]
+    blocks: bool = False
+
+
+def _final(facts: Facts) -> Found | None:
+    job = facts.job
+    if job.status not in FINAL:
+        return None
+    line = next((line for line in facts.lines if line.to_status == job.status), None)
+    said = f"It {_ENDED[job.status]} {span((facts.now - job.finished_at).total_seconds())} ago"
+    if job.status != Status.SUCCEEDED and job.error_class:
+        said += f", the last error {job.error_class}{because(job.error_message)}"
+    if line and line.reason:
+        said += f"; reason: {' '.join(line.reason.split())}"
+    return Found(
+        f"{said}.",
+        {
+            "ended_at": job.finished_at,
+            "by": line and line.actor,
+            "reason": line and line.reason,
+            "attempts": job.attempts,
+            "max_attempts": job.max_attempts,
+            "error_class": job.error_class,
+            "error_message": job.error_message,
+        },
+    )
+
+
+_ENDED = {Status.SUCCEEDED: "succeeded", Status.FAILED: "failed", Status.CANCELLED: "was cancelled"}
+
+
+def _lease_expired(facts: Facts) -> Found | None:
+    told = running.lease_expired(facts)
+    return told and Found(*told)
+
+
+def _running(facts: Facts) -> Found | None:
+    told = running.running(facts)
+    return told and Found(*told)
+
+
+def _held(facts: Facts) -> Found | None:
+    if facts.job.status != Status.HELD or facts.job.held_for != "job":
+        return None
+    line = next((line for line in facts.lines if line.event == Event.HELD), None)
+    if line is None:
+        return Found("It is on hold; the line that says by whom is not among its newest.",
+                     {"by": None, "since": None, "reason": None})  # fmt: skip
+    ago = span((facts.now - line.created_at).total_seconds())
+    return Found(
+        f"It was put on hold by {line.actor} {ago} ago{because(line.reason)}.",
+        {"by": line.actor, "since": line.created_at, "reason": line.reason},
+    )
+
+
+def _due_later(facts: Facts) -> Found | None:
+    job = facts.job
+    if job.status != Status.QUEUED or facts.waited_s >= 0:
+        return None
+    mover = _mover(facts)
+    by = f", set by {mover.event} of {mover.actor}{because(mover.reason)}" if mover else ""
+    return Found(
+        f"It is due in {span(-facts.waited_s)}, at {moment(job.available_at)}{by}.",
+        {
+            "available_at": job.available_at,
+            "due_in_s": -facts.waited_s,
+            "moved_by": mover and {
+                "event_id": mover.id,
+                "event": mover.event,
+                "by": mover.actor,
+                "reason": mover.reason,
+                "at": mover.created_at,
+            },
+            "attempts": job.attempts,
+            "max_attempts": job.max_attempts,
+            "error_class": job.error_class,
+            "handbacks": job.handbacks,
+        },
+    )  # fmt: skip
+
+
+def _mover(facts: Facts) -> Line | None:
+    """The event that gave the job the due time it has: later ones may only repeat it."""
+    found = None
+    for line in facts.lines:
+        if line.available_at == facts.job.available_at:
+            found = line
+        elif line.available_at is not None:
+            break
+    return found
+
+
+def _kind_held(facts: Facts) -> Found | None:
+    kind, status = facts.job.kind, facts.job.status
+    switch = facts.controls.latest.get(f"kind:{kind}")
+    if status not in WAITING or not switch or switch.event is not Event.KIND_HELD:
+        return None
+    evidence = {"kind": kind, **_of_switch(switch), "moved": facts.job.held_for == "kind"}
+    return Found(f"Its kind {kind} was put on hold by {_since(switch, facts)}.", evidence)
+
+
+def _hold_lifted(facts: Facts) -> Found | None:
+    if facts.job.status != Status.HELD or facts.job.held_for != "kind" or _kind_held(facts):
+        return None
+    kind = facts.job.kind
+    return Found(
+        f"The hold on its kind {kind} is over; workers bring its jobs back batch by batch.",
+        {"kind": kind, "live_workers": len(facts.keepers)},
+    )
+
+
+def _queue_paused(facts: Facts) -> Found | None:
+    switch = facts.controls.pause
+    if facts.job.status not in WAITING or switch is None:
+        return None
+    return Found(f"The queue was paused by {_since(switch, facts)}.", _of_switch(switch))
+
+
+def _of_switch(switch: Switch) -> dict[str, Any]:
+    return {"by": switch.actor, "since": switch.at, "reason": switch.reason}
+
+
+def _since(switch: Switch, facts: Facts) -> str:
+    ago = span((facts.now - switch.at).total_seconds())
+    return f"{switch.actor} {ago} ago{because(switch.reason)}"
+
+
+def _no_live_worker(facts: Facts) -> Found | None:
+    live = facts.live
+    if facts.job.status not in WAITING or not facts.knows_workers or _is_run_elsewhere(facts):
+        return None
+    if any(worker.slots for worker in live):
+        return None
+    last = max(facts.workers, key=lambda worker: worker.seen_at, default=None)
+    evidence = {
+        "last_worker": last and last.holder,
+        "last_seen_at": last and last.seen_at,
+        "stopped_at": last and last.stopped_at,
+        "stopped_for": last and last.stopped_for,
+        "live_without_slots": len(live),
+    }
+    if live:
+        said = f"No worker can run jobs: {counted(len(live), 'live worker')} without a free thread"
+        return Found(f"{said} of its own to run one (`--concurrency 0`, or all lost).", evidence)
+    if last is None:
+        return Found("No worker is running: none was seen today or yesterday.", evidence)
+    ago = span((facts.now - (last.stopped_at or last.seen_at)).total_seconds())
+    end = (
+        f"stopped {ago} ago{because(last.stopped_for)}"
+        if last.stopped_at
+        else f"was seen {ago} ago"
+    )
+    return Found(f"No worker is running: the last one, {last.holder}, {end}.", evidence)
+
+
+def _no_worker_for_kind(facts: Facts) -> Found | None:
+    live = [worker for worker in facts.live if worker.slots]
+    if facts.job.status not in WAITING or not facts.knows_workers or _is_run_elsewhere(facts):
+        return None
+    if not live or facts.able:
+        return None
+    kinds = sorted({kind for worker in live for kind in worker.kinds})
+    only = "the live worker takes" if len(live) == 1 else f"of {len(live)} live workers none takes"
+    not_it = " other kinds only" if len(live) == 1 else " it"
+    return Found(
+        f"No live worker runs the kind {facts.job.kind}: {only}{not_it}.",
+        {
+            "kind": facts.job.kind,
+            "live_workers": len(live),
+            "live_kinds": kinds[:MOST_KINDS],
+            "handbacks": facts.job.handbacks,
+        },
+    )
+
+
+def _is_run_elsewhere(facts: Facts) -> bool:
+    """Whether somebody, a worker that signs no ledger too, holds a live lease on the same kind."""
+    return any(holder.has_kind for holder in facts.holders)
+
+
+def _jobs_ahead(facts: Facts) -> Found | None:
+    if not facts.ahead:
+        return None
+    slots, busy = _slots(facts)
+    ahead, is_least = min(facts.ahead, statement.AHEAD_LIMIT), facts.ahead > statement.AHEAD_LIMIT
+    rate = facts.claims_per_s
+    estimate = (ahead + 1) / rate if rate else None
+    least = "at least " if is_least else ""
+    soon = "when it starts is unknown: no recent claims are counted"
+    if estimate is not None and rate is not None:
+        soon = f"it starts in {least or 'about '}{span(estimate)} at {rate:.3g} claims a second"
+    stands = "stands" if ahead == 1 and not is_least else "stand"
+    return Found(
+        f"{least.capitalize()}{counted(ahead, 'job')} {stands} before it in the line; {soon}.",
+        {
+            "ahead": ahead,
+            "ahead_is_least": is_least,
+            "claims_per_s": rate,
+            "estimate_s": estimate,
+            "waiting_s": facts.waited_s,
+            "priority": facts.job.priority,
+            "slots": slots,
+            "busy": busy,
+            "handbacks": facts.job.handbacks,
+        },
+    )
+
+
+def _slots_busy(facts: Facts) -> Found | None:
+    slots, busy = _slots(facts)
+    if facts.ahead is None or not slots or busy < slots:
+        return None
+    names = {worker.holder for worker in facts.able}
+    begun = [h for h in facts.holders if h.name in names and h.longest["started_at"]]
+    first = min(begun, key=lambda holder: str(holder.longest["started_at"]))
+    longest = running.runner(first, facts.now)
+    return Found(
+        f"All {counted(slots, 'thread')} that run its kind are busy; the longest has been at job"
+        f" {longest['id']} ({longest['kind']}) for {span(longest['run_s'])}.",
+        {
+            "workers": len(names),
+            "slots": slots,
+            "busy": busy,
+            "longest": longest,
+            "waiting_s": facts.waited_s,
+            "handbacks": facts.job.handbacks,
+        },
+    )
+
+
+def _next_in_line(facts: Facts) -> Found | None:
+    if facts.ahead is None:
+        return None
+    slots, busy = _slots(facts)
+    return Found(
+        f"It is the next in line, due for {span(facts.waited_s)}; a worker takes it when it looks"
+        " next.",
+        {
+            "workers": len({worker.holder for worker in facts.able}),
+            "slots": slots,
+            "busy": busy,
+            "waiting_s": facts.waited_s,
+            "handbacks": facts.job.handbacks,
+        },
+    )
+
+
+def _slots(facts: Facts) -> tuple[int, int]:
+    """The threads of live workers that run the kind, and how many of them are taken."""
+    begun = {holder.name: holder.started for holder in facts.holders}
+    slots: Counter[str] = Counter()
+    for worker in facts.able:
+        slots[worker.holder] += worker.slots
+    busy = sum(min(most, begun.get(holder, 0)) for holder, most in slots.items())
+    return slots.total(), busy

@@ -1,0 +1,37 @@
+"""Spans, instants and texts of people as they stand in a sentence. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+_LONGEST = 200
+
+
+def span(seconds: float) -> str:
+    """How long: ``0.4 s``, ``45 s``, ``4 min 12 s``, ``2 d 4 h``."""
+    seconds = max(0.0, seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for length, unit, below, smaller in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit} {int(seconds % length // below)} {smaller}"
+    return f"{int(seconds)} s"
+
+
+def moment(at: datetime) -> str:
+    """An instant to the second, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def counted(number: int, one: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+
+
+def because(reason: str | None) -> str:
+    """What stands behind a sentence when somebody gave a reason; one line, not too long."""
+    if not reason or not reason.strip():
+        return ""
+    said = " ".join(reason.split())
+    return f" ({said if len(said) <= _LONGEST else said[: _LONGEST - 1] + '…'})"

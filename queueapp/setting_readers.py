@@ -1,0 +1,98 @@
+"""How the text of a setting is read: each reader raises ValueError that says what it wants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+_SIZES = {"": 0, "k": 1, "m": 2, "g": 3}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
+
+
+def duration(text: str) -> float:
+    """Seconds in ``text``; raises ValueError when it is no duration."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise ValueError("expected a duration such as 90, 90s, 5m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def positive_duration(text: str) -> float:
+    """A duration above zero."""
+    seconds = duration(text)
+    if seconds <= 0:
+        raise ValueError("expected a duration above zero")
+    return seconds
+
+
+def up_to_a_day(text: str) -> float:
+    """A duration from a second to a day: what a lost lease costs."""
+    seconds = duration(text)
+    if not 1 <= seconds <= _UNITS["d"]:
+        raise ValueError("expected 1s to 1d: a lost job waits that long")
+    return seconds
+
+
+def a_day_at_least(text: str) -> float:
+    """A duration of a day or more."""
+    seconds = duration(text)
+    if seconds < _UNITS["d"]:
+        raise ValueError("expected a duration of at least 1d")
+    return seconds
+
+
+def size(text: str) -> int:
+    """Bytes in ``text``, a kilobyte being 1024; raises ValueError when it is no size."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError("expected a size such as 512MB or 2GB, 0 for no limit")
+    return int(float(match[1]) * 1024 ** _SIZES[match[2].lower()])
+
+
+def kinds(text: str) -> tuple[str, ...]:
+    """Names that can be kinds."""
+    found = names(text)
+    for name in found:
+        if not _KIND.fullmatch(name):
+            raise ValueError(f"{name!r} is no kind: a lower-case letter, then a-z 0-9 _ . -")
+    return found
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers from ``least`` to ``most``."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?\d+", text.strip()) or not least <= int(text) <= most:
+            raise ValueError(f"expected a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def switch(text: str) -> bool:
+    """Read on or off."""
+    known = {"1": True, "true": True, "yes": True, "on": True}
+    known |= {"0": False, "false": False, "no": False, "off": False, "": False}
+    if text.strip().lower() not in known:
+        raise ValueError("expected 1 or 0")
+    return known[text.strip().lower()]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split names at commas and white space."""
+    return tuple(part for part in re.split(r"[,\s]+", text) if part)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Make a reader that takes one of ``choices``, whatever its case."""
+
+    def read(text: str) -> str:
+        for choice in choices:
+            if text.strip().lower() == choice.lower():
+                return choice
+        raise ValueError(f"expected one of {', '.join(choices)}")
+
+    return read

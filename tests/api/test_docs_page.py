@@ -1,0 +1,157 @@
+"""The page of the documentation: everything is on it, and its commands do what it says."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from queueapp.api.answers import JobSummary
+from queueapp.api.contract import Operation, operations
+from queueapp.api.schemas import JobBody, JobsQuery
+from tests.api.conftest import Api, body
+
+EXAMPLE = re.compile(r'data-example="(\w+)">(.*?)</pre>', re.DOTALL)
+
+
+@pytest.fixture
+def docs(client: FlaskClient) -> str:
+    answer = client.get("/api/docs/")
+    assert (answer.status_code, answer.mimetype) == (200, "text/html")
+    return answer.text
+
+
+def examples(text: str) -> list[tuple[str, str]]:
+    return [(name, html.unescape(command)) for name, command in EXAMPLE.findall(text)]
+
+
+def run(client: FlaskClient, command: str, headers: dict[str, str] | None = None) -> TestResponse:
+    """Do what curl would do with ``command``."""
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words.pop(0) == "curl"
+    method, data, address = None, None, ""
+    sent = dict(headers or {})
+    while words:
+        word = words.pop(0)
+        if word == "-X":
+            method = words.pop(0)
+        elif word == "-H":
+            name, _, value = words.pop(0).partition(": ")
+            sent[name] = value
+        elif word in ("-d", "--data-binary"):
+            data = words.pop(0)
+        else:
+            assert not word.startswith("-"), word
+            address = word
+    path = address.removeprefix("http://localhost")
+    assert path.startswith("/")
+    return client.open(path, method=method or ("POST" if data else "GET"), headers=sent, data=data)
+
+
+def test_every_example_does_what_the_page_says(
+    app: Flask, api: Api, client: FlaskClient, docs: str
+) -> None:
+    job = api.make()
+    lease: dict[str, Any] = {}
+    done: list[tuple[str, str]] = []
+    found = examples(docs)
+    declared: dict[str, Operation] = {one.name: one for one in operations(app)}
+    assert {name for name, _ in found} == set(declared) - {"openapi_openapi", "docs_page"}
+    for name, command in found:
+        # The number on the page is that of a newcomer's first job.
+        command = command.replace("/api/jobs/1", f"/api/jobs/{job['id']}")
+        if lease:
+            command = command.replace('"id": 1,', f'"id": {lease["id"]},')
+            command = command.replace("0b2d0ac6-0a5c-4c4e-9c2f-3a4d5e6f7a8b", lease["token"])
+
+        answer = run(client, command)
+
+        assert answer.status_code in declared[name].contract.answers, (command, answer.text)
+        if "atomic=false" in command:
+            assert body(answer)["counts"] == {"new": 1, "replay": 0, "conflict": 0, "invalid": 1}
+        if name == "leases_lease":
+            [lease] = body(answer)["items"]
+        elif name.startswith("leases_"):
+            done += [(name, one["outcome"]) for one in body(answer)["items"]]
+    # The example of a failure comes after that of a success.
+    assert done == [
+        ("leases_progress", "accepted"), ("leases_renew", "renewed"),
+        ("leases_settle", "accepted"), ("leases_settle", "repeat"),
+    ]  # fmt: skip
+
+
+def test_every_operation_field_parameter_and_code_is_on_it(app: Flask, docs: str) -> None:
+    for one in operations(app):
+        assert f'id="{one.name}"' in docs
+        for error in one.refuses:
+            assert f'<tr id="{error.code}">' in docs
+        for header in (
+            *one.contract.takes,
+            *(h for a in one.contract.answers.values() for h in a.headers),
+        ):
+            assert f"<code>{header.name}</code>" in docs
+    for name in (*JobBody.model_fields, *JobsQuery.model_fields, *JobSummary.model_fields):
+        assert f"<code>{name}</code>" in docs
+
+
+def test_every_link_within_it_leads_somewhere(docs: str) -> None:
+    ids = re.findall(r' id="([^"]+)"', docs)
+
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', docs)) <= set(ids)
+
+
+def test_the_type_of_a_refusal_leads_to_it(client: FlaskClient, docs: str) -> None:
+    place = body(client.get("/api/jobs/7"))["type"]
+
+    assert place.startswith("/api/docs/#")
+    assert f'id="{place.partition("#")[2]}"' in docs
+
+
+def test_with_tokens_the_commands_send_one(fresh_app: Flask) -> None:
+    from queueapp.auth.tokens import read_tokens
+
+    digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"  # "secret"
+    fresh_app.extensions["queue_tokens"] = read_tokens(f"shop:admin:{digest}")
+    client = fresh_app.test_client()
+
+    text = client.get("/api/docs/").text
+    _, command = examples(text)[0]
+
+    assert 'Authorization: Bearer $TOKEN"' in command
+    assert run(client, command).status_code == 401
+    assert run(client, command.replace("$TOKEN", "secret")).status_code == 201
+    document = body(client.get("/api/openapi.json"))
+    assert document["paths"]["/api/jobs"]["get"]["security"] == [{"token": []}]
+    assert "security" not in document["paths"]["/healthz"]["get"]
+
+
+@pytest.mark.parametrize("host", ["x'; rm -rf ~ #", "<b>.example", "a b", "$(id)", "", "::1"])
+def test_a_host_that_is_none_is_in_no_command(client: FlaskClient, host: str) -> None:
+    text = client.get("/api/docs/", environ_overrides={"HTTP_HOST": host}).text
+
+    for _, command in examples(text):
+        assert "http://127.0.0.1:8000/" in command
+    assert "<b>.example" not in text
+
+
+def test_the_commands_name_the_address_that_was_opened(client: FlaskClient) -> None:
+    text = client.get("/api/docs/", environ_overrides={"HTTP_HOST": "queue.example.com"}).text
+
+    assert "http://queue.example.com/api/jobs" in examples(text)[0][1]
+
+
+def test_it_needs_no_script(docs: str) -> None:
+    assert len(re.findall("<script", docs)) == 3
+    assert " style=" not in docs
+    assert "<style" not in docs
+    assert not re.search(r"\son\w+=", docs)
+    for _, command in examples(docs):
+        assert json.dumps(command)

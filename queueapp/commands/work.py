@@ -235,7 +235,7 @@ def _look(app: Flask) -> list[str]:
 
 
 def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | None) -> int:
-    engine = worker_engine(app, settings, connections=WORKER_LINES + 1)
+    engine = worker_engine(app, settings, connections=WORKER_LINES + terms.settles_beside)
     worker = Worker(app, terms, engine, keep_of(settings), lifeline)
     if terms.listen:
         worker.listen(Wakeup(lambda: listen_connection(app, "listen"), worker.pump.hear))

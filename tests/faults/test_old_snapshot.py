@@ -88,6 +88,7 @@ def test_many_jobs_under_a_held_snapshot_cost_no_more_than_before(
     worker = journey.work("--concurrency", "8")
     meter = Meter(journey)
     meter.run("before")
+    meter.run("before, again")
     with held_snapshot(journey.engine):
         for number in range(1, ROUNDS + 1):
             meter.run(f"held, after {number * BATCH} jobs")
@@ -97,8 +98,11 @@ def test_many_jobs_under_a_held_snapshot_cost_no_more_than_before(
     meter.run("released")
 
     held = [pages for when, pages in meter.read.items() if when.startswith("held")]
-    # What cannot be removed is not walked again.
-    assert max(held) < 2 * meter.read["before"]
-    assert meter.read["released"] < 1.5 * meter.read["before"]
+    plain = [pages for when, pages in meter.read.items() if not when.startswith("held")]
+    # What cannot be removed is not walked again. How many jobs a turn has on a busy machine moves
+    # the pages of a job by half; walking dead entries would double them with each round.
+    assert max(held) < 2 * max(plain)
+    assert held[-1] < 1.5 * held[0]
+    assert plain[-1] < 2 * plain[0]
     assert worker.is_running
     stand(journey)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import faulthandler
 import logging
 import os
 import sys
@@ -12,6 +10,8 @@ from typing import NoReturn
 
 import click
 from flask.cli import FlaskGroup
+
+from queueapp.worker.last_resort import end_within
 
 # A PostgreSQL of our own takes a minute to stop, at most.
 LONGEST_S = 75.0
@@ -29,8 +29,7 @@ def leave(status: int) -> NoReturn:
     What is registered with ``atexit`` may never return: then a traceback says what, and the exit
     status is 1.
     """
-    with contextlib.suppress(RuntimeError):  # nowhere to write it to
-        faulthandler.dump_traceback_later(LONGEST_S, exit=True)
+    end_within(LONGEST_S)
     try:
         atexit._run_exitfuncs()
         logging.shutdown()

@@ -27,6 +27,7 @@ from queueapp.worker.attempts import Attempt, Attempts
 from queueapp.worker.bell import Bell
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.inbox import Inbox
+from queueapp.worker.last_resort import end_within
 from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.line import Line, lines
 from queueapp.worker.loop import Loop
@@ -35,7 +36,7 @@ from queueapp.worker.pump import Pump
 from queueapp.worker.recycle import Recycling
 from queueapp.worker.sessions import Sessions
 from queueapp.worker.settler import Settler
-from queueapp.worker.shutdown import SIGN_OFF_S, Shutdown
+from queueapp.worker.shutdown import MARGIN_S, SIGN_OFF_S, Shutdown
 from queueapp.worker.slots import Slots
 from queueapp.worker.supervision.lifeline import Lifeline, Word
 from queueapp.worker.supervision.statuses import DIED, REPLACE, STOPPED
@@ -46,6 +47,9 @@ from queueapp.worker.upkeep import Upkeep
 from queueapp.worker.wakeup import Wakeup
 
 log = logging.getLogger("queueapp.worker")
+
+# A shutdown that takes so much longer than it may is stuck: the machine alone is not that slow.
+STUCK_S = 15.0
 
 
 class Worker:
@@ -156,6 +160,8 @@ class Worker:
             while not self._finished():
                 self._pause(1.0)
                 self._look_at_loops()
+            if for_good:
+                end_within(self.terms.grace + MARGIN_S + STUCK_S)
             self._shut_down()
         return self._end()
 

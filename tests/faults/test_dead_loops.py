@@ -89,3 +89,16 @@ def test_worker_whose_loop_only_fails_or_hangs_ends_with_an_error(journey: Journ
     journey.work()
     journey.wait_for_status(job, "succeeded")
     stand(journey)
+
+
+def test_worker_whose_end_is_stuck_ends_all_the_same_and_says_where(journey: Journey) -> None:
+    """As when the driver turns for ever on a connection whose descriptor a handler has closed."""
+    worker = broken(journey, "shutdown=spin")
+
+    assert worker.stop() == 1
+
+    assert "_spin" in worker.said()
+    job = journey.enqueue_one("journey.tick")
+    journey.work()
+    journey.wait_for_status(job, "succeeded")
+    stand(journey)

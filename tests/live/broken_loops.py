@@ -1,7 +1,8 @@
 """Breaks the loops of the worker that imports this, as ``BROKEN_LOOPS`` says.
 
 ``pump=MemoryError*1,housekeeping=SystemExit`` has the pump fail once and housekeeping always;
-``pump=hang`` has it never return, which the worker then notices after some seconds.
+``pump=hang`` has it never return, which the worker then notices after some seconds;
+``shutdown=spin`` has the main thread never end the process, and be given a second more for it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from queueapp.worker import loop
+from queueapp.worker import loop, runtime
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.pump import Pump
+from queueapp.worker.shutdown import Shutdown
 from queueapp.worker.upkeep import Upkeep
 
 VARIABLE = "BROKEN_LOOPS"
@@ -51,6 +53,19 @@ def _fail(error: str) -> None:
     raise kind("broken by a test")
 
 
+def _spin(_: Shutdown) -> None:
+    while True:
+        pass
+
+
+def _spin_at_the_end() -> None:
+    for name, seconds in (("MARGIN_S", 0.0), ("STUCK_S", 1.0)):
+        setattr(runtime, name, seconds)
+    Shutdown.run = _spin  # type: ignore[assignment, method-assign]
+
+
 for each in os.environ.get(VARIABLE, "").split(","):
-    if each:
+    if each == "shutdown=spin":
+        _spin_at_the_end()
+    elif each:
         _break(*each.split("=", 1))

@@ -116,7 +116,7 @@ def _start(app: Flask, run: _Demo, port: int, workers: int, receiver: str) -> No
         "QUEUE_HTTP_ALLOWED_HOSTS": receiver,
         "QUEUE_HTTP_ALLOW_PRIVATE": "1",
     }
-    home, logs = Path(app.root_path), Path(app.instance_path) / "demo"
+    home, logs = Path(app.root_path), Path(app.instance_path) / "demo" / str(port)
     commands = children.procfile(home)
     lines = {"web": commands["web"].replace(_EVERYWHERE, "127.0.0.1")}
     lines |= {f"worker-{n}": commands["worker"] for n in range(1, workers + 1)}

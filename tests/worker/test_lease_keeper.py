@@ -82,19 +82,24 @@ def test_a_lost_lease_reaches_the_handler_and_is_not_renewed_again(
     assert len(worker.attempts) == 1
 
 
-def test_a_claim_that_is_lost_before_its_handler_began_is_over(
-    bench: Bench, enqueue: Enqueue, session: Session
-) -> None:
-    """Nobody else will say how it ended: a worker would never be drained."""
+def with_a_lost_claim(bench: Bench, enqueue: Enqueue, session: Session) -> Worker:
+    """A worker that has heard that its claim is lost while that still waits for a thread."""
     enqueue()
     worker = bench.worker()
     worker.inbox.wake()
     worker.pump.turn()
     session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
     session.commit()
-
     worker.keeper.hurry()
     worker.keeper.tick()
+    return worker
+
+
+def test_a_claim_that_is_lost_before_its_handler_began_is_over(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    """Nobody else will say how it ended: a worker would never be drained."""
+    worker = with_a_lost_claim(bench, enqueue, session)
     worker.pump.turn()
 
     attempt = worker.slots.todo.get(timeout=1)
@@ -106,14 +111,7 @@ def test_a_claim_that_was_lost_and_is_over_is_not_handed_back(
     bench: Bench, enqueue: Enqueue, session: Session
 ) -> None:
     """The pump has closed it while it still waits for a thread; it would not know it any more."""
-    enqueue()
-    worker = bench.worker()
-    worker.inbox.wake()
-    worker.pump.turn()
-    session.execute(text("UPDATE jobs SET lease_token = gen_random_uuid()"))
-    session.commit()
-    worker.keeper.hurry()
-    worker.keeper.tick()
+    worker = with_a_lost_claim(bench, enqueue, session)
 
     worker.pump.claiming = False
     worker.pump.turn()

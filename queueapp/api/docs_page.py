@@ -29,9 +29,10 @@ from queueapp.api.contract import (
     contract,
     operations,
 )
+from queueapp.api.list_schemas import MOST_JOBS
 from queueapp.api.marked import marked_as
 from queueapp.api.openapi import INTERNAL, PATH_PARAMETERS, fields_of, meaning, without_null
-from queueapp.api.schemas import LONGEST_WAIT_S, MOST_EVENTS, MOST_JOBS
+from queueapp.api.schemas import LONGEST_WAIT_S, MOST_EVENTS
 from queueapp.auth import open_to_all
 from queueapp.errors import (
     BadRequest,

@@ -13,7 +13,8 @@ from flask.testing import FlaskClient
 from queueapp import errors
 from queueapp.api import answers, describe
 from queueapp.api.contract import IDEMPOTENCY_KEY, is_ours, operations
-from queueapp.api.schemas import JobBody, JobsQuery
+from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.schemas import JobBody
 from tests.api.conftest import body
 from tests.live.needs import lacking
 

@@ -15,7 +15,8 @@ from werkzeug.test import TestResponse
 
 from queueapp.api.answers import JobSummary
 from queueapp.api.contract import Operation, operations
-from queueapp.api.schemas import JobBody, JobsQuery
+from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.schemas import JobBody
 from tests.api.conftest import Api, body
 
 EXAMPLE = re.compile(r'data-example="(\w+)">(.*?)</pre>', re.DOTALL)

@@ -10,7 +10,8 @@ from typing import get_args
 from flask import Flask
 
 from queueapp.api import LARGEST_BODY, describe, lease_schemas
-from queueapp.api.schemas import EventsQuery, JobBody, JobsQuery
+from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.schemas import EventsQuery, JobBody
 from queueapp.auth import Permission, Role
 from queueapp.auth.access import declared
 from queueapp.auth.roles import GRANTS

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
-from tests.api.conftest import Api, body
+from tests.api.conftest import Api, body, problem
 from tests.factories import make_job
+
+LATER = datetime(2099, 1, 1, tzinfo=UTC)
+INSTANTS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=n) for n in range(4)]
+
+
+def text(instant: datetime) -> str:
+    return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def ids(api: Api, query: str = "") -> list[int]:
@@ -50,13 +60,101 @@ def test_each_filter_narrows(api: Api, session: Session) -> None:
     assert ids(api, "?priority=3&kind=demo.fail") == []
 
 
+def test_a_range_of_priorities_has_both_its_ends(api: Api, session: Session) -> None:
+    low, middle, high = (make_job(session, priority=p).id for p in (-5, 0, 7))
+    session.commit()
+
+    for queued in ("", "&status=queued", "&due=true"):
+        assert ids(api, f"?priority_min=0{queued}") == [high, middle]
+        assert ids(api, f"?priority_max=0{queued}") == [middle, low]
+        assert ids(api, f"?priority_min=-5&priority_max=-5{queued}") == [low]
+        assert ids(api, f"?priority_min=1&priority_max=0{queued}") == []
+
+
+def test_due_is_what_could_start_now(api: Api, session: Session) -> None:
+    due = make_job(session).id
+    scheduled = make_job(session, available_at=LATER).id
+    for status in Status:
+        if status is not Status.QUEUED:
+            make_job(session, status)
+    session.commit()
+
+    assert ids(api, "?due=true") == [due]
+    assert ids(api, "?due=false") == [scheduled]
+    assert ids(api, "?due=true&status=running") == []
+
+
+def test_a_range_of_times_begins_at_its_first_instant_and_ends_before_its_last(
+    api: Api, session: Session
+) -> None:
+    jobs = [make_job(session, Status.FAILED).id for _ in range(3)]
+    jobs += [make_job(session, available_at=LATER).id]
+    for job_id, at in zip(jobs, INSTANTS, strict=True):
+        session.execute(
+            sa.update(Job).where(Job.id == job_id).values(created_at=at, available_at=at)
+        )
+        final = sa.update(Job).where(Job.id == job_id, Job.status == "failed")
+        session.execute(final.values(finished_at=at))
+    session.commit()
+    first, second, third, queued = jobs
+    start, end = (text(INSTANTS[n]) for n in (1, 2))
+
+    for name in ("created", "available"):
+        assert ids(api, f"?{name}_from={start}&{name}_to={end}") == [second]
+        assert ids(api, f"?{name}_from={start}") == [queued, third, second]
+        assert ids(api, f"?{name}_to={end}") == [second, first]
+        assert ids(api, f"?{name}_from={start}&status=queued") == [queued]
+    for beside in ("", "&status=failed", "&status=failed,running,cancelled"):
+        assert ids(api, f"?finished_from={start}&finished_to={end}{beside}") == [second]
+        assert ids(api, f"?finished_from={start}{beside}") == [third, second]
+        assert ids(api, f"?finished_to={start}{beside}") == [first]
+    assert ids(api, f"?finished_from={start}&status=queued,running") == []
+    assert ids(api, f"?finished_from={end}&finished_to={start}") == []
+
+
+def test_a_fingerprint_goes_with_a_time(api: Api, session: Session) -> None:
+    made = [make_job(session, Status.FAILED) for _ in range(2)]
+    fingerprint, old = made[0].error_fingerprint, made[0].id
+    session.execute(sa.update(Job).where(Job.id == old).values(finished_at=INSTANTS[0]))
+    session.commit()
+
+    query = f"?fingerprint={fingerprint}&status=failed&finished_from={text(INSTANTS[1])}"
+
+    assert ids(api, query) == [made[1].id]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "created_from=yesterday", "created_to=2026-01-01", "finished_from=2026-01-01T00:00:00",
+        "finished_to=", "available_from=0001-01-01T00:00:00%2B12:00", "due=yes", "due=",
+        "available_to=9999-12-31T23:59:59-12:00", "priority_min=x", "priority_max=32768",
+        "created_from=2026-01-01T00:00:00Z&created_from=2026-01-02T00:00:00Z",
+        "finished_from=2026-01-01T00:00:00 02:00", "priority_min=1e3", "created_from=%00",
+    ],
+)  # fmt: skip
+def test_a_range_that_is_none_is_refused(api: Api, query: str) -> None:
+    answer = api.get(f"?{query}")
+
+    assert problem(answer) == (400, "bad_request")
+    assert body(answer)["errors"][0]["parameter"] == query.partition("=")[0]
+
+
 def test_filters_are_literal(api: Api, session: Session) -> None:
     make_job(session, kind="axb")
     literal = make_job(session, kind="a_b")
     session.commit()
 
     assert ids(api, "?kind=a_b") == [literal.id]
-    assert ids(api, "?kind=a%25") == []
+    for text_ in ("a%25", "%25", "_", "a\\_b", "a__", "*"):
+        for name in ("kind", "producer", "fingerprint", "idempotency_key"):
+            assert ids(api, f"?{name}={text_}") == []
+
+
+@pytest.mark.parametrize("name", ["kind", "producer", "fingerprint", "idempotency_key"])
+@pytest.mark.parametrize("value", ["", "a" * 10_000, "%25" * 201, "a%00b"])
+def test_a_filter_that_no_job_can_match_is_refused(api: Api, name: str, value: str) -> None:
+    assert problem(api.get(f"?{name}={value}")) == (400, "bad_request")
 
 
 def test_jobs_of_one_instant_are_paged_without_gap_or_repeat(api: Api, session: Session) -> None:

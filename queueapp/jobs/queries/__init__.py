@@ -20,7 +20,7 @@ from queueapp.jobs.queries.depth import (
     depth_by_priority,
     status_counts,
 )
-from queueapp.jobs.queries.filters import JobFilter, View
+from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.ledger import (
     Cursor,
     EventFilter,
@@ -49,6 +49,7 @@ __all__ = [
     "Page",
     "PriorityDepth",
     "Pulse",
+    "Span",
     "Standing",
     "Throughput",
     "View",

@@ -86,7 +86,7 @@ def list_jobs(
     ``before``: only ids below it, from the newest of them on. ``after``: the ids next above it.
     """
     narrowed = find_candidates(session, where)
-    if narrowed is not None:
+    if narrowed is not None and not narrowed.many:
         return _from_candidates(session, where, narrowed, before, after, limit)
     if after is not None:
         return _scanned_upwards(session, where, after, limit)

@@ -108,11 +108,15 @@ def _pulse_of_job(connection: Connection, given: Parameters) -> Sequence[Row[Any
 # Lists and counts
 
 _WAITING = """
-SELECT id FROM jobs WHERE status = 'queued' AND available_at {side} now()
+SELECT id FROM jobs WHERE status = 'queued' {side}
+  AND available_at BETWEEN :available_from AND :available_to
+  AND priority BETWEEN :priority_min AND :priority_max
 ORDER BY priority DESC, available_at, created_at, id LIMIT :limit
 """
 for _view, _side in (("DUE", "<="), ("SCHEDULED", ">")):
-    reworded(candidates._OF_VIEW[View[_view]], _WAITING.format(side=_side))
+    _text = _WAITING.format(side=f"AND available_at {_side} now()")
+    reworded(candidates._OF_VIEW[View[_view]], _text)
+reworded(candidates._DUE_WITHIN, _WAITING.format(side=""))
 
 reworded(
     candidates._HELD,

@@ -61,14 +61,31 @@ class Job(JobSummary):
     error_message: Annotated[str | None, _says("The text of the last failure.")]
 
 
+class JobPart(Job):
+    """The fields of a job that were asked for with `fields`."""
+
+
+for _field in JobPart.model_fields.values():
+    _field.default = _NOT_ALWAYS
+JobPart.model_rebuild(force=True)
+
+
 class JobsPage(BaseModel):
     """A page of jobs, newest first."""
 
-    items: Annotated[list[JobSummary], _says("The jobs.")]
-    next: Annotated[str | None, _says("The cursor of the next page, for before.")]
+    items: Annotated[list[JobSummary | JobPart], _says("The jobs.")]
+    next: Annotated[str | None, _says("The cursor of the next page, for before: older jobs.")]
+    previous: Annotated[str | None, _says("The cursor of newer jobs, for after; null at the top.")]
     cut: Annotated[
-        bool, _says("Only the newest 20,000 jobs below the cursor were looked at; next goes on.")
+        bool,
+        _says(
+            "Only 20,000 jobs from the cursor on were looked at; next goes on, with after previous."
+        ),
     ]
+    count: Annotated[int, Field(ge=0, le=10_000), _says("With `count=true`: how many.")] = (
+        _NOT_ALWAYS
+    )
+    capped: Annotated[bool, _says("With `count=true`: there may be more than that.")] = _NOT_ALWAYS
 
 
 class Event(BaseModel):

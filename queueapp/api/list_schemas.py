@@ -7,12 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from queueapp.api.describe import WHOLE
 from queueapp.api.schemas import Text, _digits, _Query, _says, _truth
 from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, instant
 from queueapp.jobs.queries import JobFilter, Span, View
 from queueapp.jobs.status import Status
 
 MOST_JOBS = 500
+# Bodies may be of 256 KiB each.
+MOST_WITH_BODIES = 50
 # Nothing is older, and an instant can be reckoned with on both sides of these.
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -23,6 +26,10 @@ def _statuses(text: Any) -> Any:
         if name not in set(Status):
             raise ValueError(f"must be one or more of {', '.join(Status)}")
     return tuple(Status(name) for name in names)
+
+
+def _names(text: Any) -> Any:
+    return tuple(text.split(",")) if isinstance(text, str) else text
 
 
 def _instant(text: Any) -> datetime:
@@ -75,6 +82,12 @@ class JobsFilter(_Query):
     available_to: Annotated[_Instant | None, _says("Due before then.")] = None
     finished_from: Annotated[_Instant | None, _says("Ended for good then or later.")] = None
     finished_to: Annotated[_Instant | None, _says("Ended for good before then.")] = None
+    fields: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_names),
+        WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(WHOLE)}}),
+        _says("Only these, separated by commas; else all but payload, result and error_message."),
+    ] = ()
 
     def where(self, producer: str | None) -> JobFilter:
         """The filter, for jobs of ``producer`` if that is given."""
@@ -101,4 +114,8 @@ class JobsQuery(JobsFilter):
     limit: Annotated[
         int, Field(ge=1, le=MOST_JOBS, description="How many jobs."), BeforeValidator(_digits)
     ] = 50
-    before: Annotated[Cursor | None, _says("The `next` of the page before.")] = None
+    before: Annotated[Cursor | None, _says("The `next` of another page: older jobs.")] = None
+    after: Annotated[Cursor | None, _says("The `previous` of another page: newer jobs.")] = None
+    count: Annotated[
+        bool, BeforeValidator(_truth), _says("Say how many there are, 10,000 at most.")
+    ] = False

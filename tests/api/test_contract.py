@@ -122,8 +122,8 @@ def test_every_field_is_described(document: dict[str, Any]) -> None:
 
 
 def test_the_answers_are_told_as_they_are_written() -> None:
-    assert set(answers.JobSummary.model_fields) == set(describe._LISTED)
-    assert set(answers.Job.model_fields) == set(describe._WHOLE)
+    assert set(answers.JobSummary.model_fields) == set(describe.LISTED)
+    assert set(answers.Job.model_fields) == set(describe.WHOLE)
     assert set(answers.Event.model_fields) == set(describe._EVENT)
 
 

@@ -14,6 +14,7 @@ from queueapp.jobs.queries.activity import (
 from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
+from queueapp.jobs.queries.counting import Counted, count_jobs
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
@@ -41,6 +42,7 @@ __all__ = [
     "SCAN_LIMIT",
     "Bodies",
     "Body",
+    "Counted",
     "Cursor",
     "EventFilter",
     "EventPage",
@@ -56,6 +58,7 @@ __all__ = [
     "WaitingCounts",
     "bodies_of",
     "bound_reads",
+    "count_jobs",
     "database_now",
     "depth_by_priority",
     "events_of",

@@ -94,7 +94,7 @@ class Candidates:
     """Every id that may match, newest first.
 
     ``partial``: some were looked for among the newest rows only. ``many``: there are more than
-    SCAN_LIMIT, so ``ids`` are of no use.
+    SCAN_LIMIT, and ``ids`` are no more than some of them.
     """
 
     ids: list[int]
@@ -108,10 +108,9 @@ def find_candidates(database: Database, where: JobFilter) -> Candidates | None:
     if statement is None:
         return None
     rows = run(database, statement, **_parameters(where))
-    if len(rows) > SCAN_LIMIT:
-        return Candidates([], many=True)
-    partial = statement is _HELD and _has_more_rows_than(database, SCAN_LIMIT)
-    return Candidates(sorted((row.id for row in rows), reverse=True), partial)
+    ids, many = sorted((row.id for row in rows), reverse=True), len(rows) > SCAN_LIMIT
+    partial = statement is _HELD and not many and _has_more_rows_than(database, SCAN_LIMIT)
+    return Candidates(ids, partial, many)
 
 
 def _parameters(where: JobFilter) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from flask import Blueprint, Response, current_app, url_for
 
 from queueapp.api import answers, describe
 from queueapp.api.contract import (
+    ETAG,
     IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
     LOCATION,
     REPLAYED,
     Answer,
@@ -21,6 +23,7 @@ from queueapp.api.contract import (
 )
 from queueapp.api.job_end import at_its_end
 from queueapp.api.lease_answers import WhyAnswer
+from queueapp.api.marked import marked
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
 from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, ReasonBody, WhyQuery
 from queueapp.api.waiting import a_place_to_wait
@@ -105,15 +108,21 @@ def create() -> Response:
 @permits(Permission.READ_OWN)
 @contract(
     Part.READ,
-    {200: Answer("The job.", answers.Job)},
+    {
+        200: Answer("The job.", answers.Job, (ETAG,)),
+        304: Answer("It is still the same.", headers=(ETAG,)),
+    },
+    takes=(IF_NONE_MATCH,),
     refuses=(JobNotFound,),
+    more="To watch a job, send the `ETag` of the last answer as `If-None-Match`: a job that has not"
+    " changed at all is answered 304, without a body.",
     examples=(Example("How is it?"),),
 )
 def show(job_id: str) -> Response:
     """Show one job whole."""
     job = queries.get_job(db.session(), read_id(job_id))
     _refuse_others(Permission.READ, job.id, job.producer)
-    return describe.json_answer(describe.whole_job(job))
+    return marked(describe.whole_job(job))
 
 
 @bp.get("/<job_id>/events")

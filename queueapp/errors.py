@@ -118,6 +118,14 @@ class LeaseLost(QueueError):
     title = "The leases are lost"
 
 
+class CursorGone(QueueError):
+    """What the cursor stood behind is not in this ledger (any more): begin again without one."""
+
+    code = "cursor_gone"
+    status = 410
+    title = "The cursor leads nowhere"
+
+
 class BodyTooLarge(QueueError):
     """The request body is over the limit."""
 

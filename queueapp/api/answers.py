@@ -110,6 +110,26 @@ class EventsPage(BaseModel):
     next: Annotated[str | None, _says("The cursor of the next page, for after.")]
 
 
+class FeedLine(Event):
+    """One line of the ledger, about a job or about the queue itself."""
+
+    job_id: Annotated[int | None, _says("The job; null where it is not about one.")]  # type: ignore[assignment]
+    kind: Annotated[str | None, _says("The job's kind.")]
+    scope: Annotated[str | None, _says("What else it is about, as `queue` or `kind:mail.send`.")]
+
+
+class FeedAnswer(BaseModel):
+    """A page of the feed, oldest first."""
+
+    items: Annotated[list[FeedLine], _says("The lines.")]
+    next: Annotated[str, _says("Where to go on, for after; also when there is nothing more yet.")]
+    more: Annotated[bool, _says("There are more lines already: do not wait before you ask.")]
+    held_back_s: Annotated[
+        float | None,
+        _says("How long the oldest writing transaction has been open; lines wait behind it."),
+    ]
+
+
 class FieldProblem(BaseModel):
     """What is wrong in one place of a request."""
 

@@ -26,10 +26,11 @@ LISTED = (
 # What may be large.
 BODIES = ("payload", "result", "error_message")
 WHOLE = (*LISTED, *BODIES)
-_EVENT = (
+EVENT = (
     "id", "job_id", "event", "from_status", "to_status", "attempt", "actor", "reason", "data",
     "created_at",
 )  # fmt: skip
+FEED = ("id", "job_id", "kind", "scope", *EVENT[2:])
 # A unit in a column's name is for those who write SQL.
 _COLUMNS = {"timeout": "timeout_s"}
 
@@ -51,7 +52,12 @@ def whole_job(job: Any) -> dict[str, Any]:
 
 def event(line: JobEvent) -> dict[str, Any]:
     """A line of the ledger."""
-    return _fields(line, _EVENT)
+    return _fields(line, EVENT)
+
+
+def feed_line(line: Any) -> dict[str, Any]:
+    """A line of the ledger, about a job or about anything else."""
+    return _fields(line, FEED)
 
 
 def why(answer: Why) -> dict[str, Any]:

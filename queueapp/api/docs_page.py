@@ -50,7 +50,7 @@ bp = Blueprint("api_docs", __name__, url_prefix="/api/docs")
 
 MODELS = (
     answers.Job, answers.JobSummary, answers.JobPart, answers.JobsPage,
-    answers.Event, answers.EventsPage, answers.BulkAnswer,
+    answers.Event, answers.EventsPage, answers.FeedLine, answers.FeedAnswer, answers.BulkAnswer,
     answers.BulkItem, answers.ItemProblem, answers.FieldProblem, answers.Kind,
     answers.Kinds, answers.Stats, answers.Count, answers.Health, answers.Ready, answers.Problem,
     lease_answers.WhyAnswer, lease_answers.AlsoInTheWay,

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from queueapp.api.describe import WHOLE
-from queueapp.api.schemas import Text, _digits, _Query, _says, _truth
+from queueapp.api.schemas import MOST_EVENTS, Text, _digits, _Query, _says, _truth
 from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, instant
-from queueapp.jobs.queries import JobFilter, Span, View
+from queueapp.jobs.queries import FeedCursor, JobFilter, Span, View
 from queueapp.jobs.status import Status
 
 MOST_JOBS = 500
+NOW = "now"
 # Bodies may be of 256 KiB each.
 MOST_WITH_BODIES = 50
 # Nothing is older, and an instant can be reckoned with on both sides of these.
@@ -40,6 +41,10 @@ def _instant(text: Any) -> datetime:
     if found is None or not _EARLIEST <= found < _LATEST:
         raise ValueError("must be a time from the years 1970 to 9998")
     return found
+
+
+def _feed_cursor(text: Any) -> Any:
+    return text if text == NOW else FeedCursor.parse(str(text))
 
 
 Cursor = Annotated[
@@ -119,3 +124,17 @@ class JobsQuery(JobsFilter):
     count: Annotated[
         bool, BeforeValidator(_truth), _says("Say how many there are, 10,000 at most.")
     ] = False
+
+
+class FeedQuery(_Query):
+    """Which lines of the feed."""
+
+    after: Annotated[
+        FeedCursor | str | None,
+        BeforeValidator(_feed_cursor),
+        WithJsonSchema({"type": "string"}),
+        _says("The `next` of the answer before; `now`: behind what there is. Else the oldest."),
+    ] = None
+    limit: Annotated[
+        int, Field(ge=1, le=MOST_EVENTS, description="How many lines."), BeforeValidator(_digits)
+    ] = 100

@@ -124,7 +124,8 @@ def test_every_field_is_described(document: dict[str, Any]) -> None:
 def test_the_answers_are_told_as_they_are_written() -> None:
     assert set(answers.JobSummary.model_fields) == set(describe.LISTED)
     assert set(answers.Job.model_fields) == set(describe.WHOLE)
-    assert set(answers.Event.model_fields) == set(describe._EVENT)
+    assert set(answers.FeedLine.model_fields) == set(describe.FEED)
+    assert set(answers.Event.model_fields) == set(describe.EVENT)
 
 
 def test_headers_are_told(document: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def test_every_field_and_parameter_is_documented() -> None:
     assert first_column(section("Create a job")) >= set(JobBody.model_fields)
     assert first_column(section("A job")) == set(describe.WHOLE)
     assert first_column(section("List jobs")) == set(JobsQuery.model_fields)
-    for name in (*EventsQuery.model_fields, *describe._EVENT):
+    for name in (*EventsQuery.model_fields, *describe.EVENT):
         assert f"`{name}`" in section("The history of a job")
 
 

@@ -21,6 +21,7 @@ from queueapp.jobs.queries.depth import (
     depth_by_priority,
     status_counts,
 )
+from queueapp.jobs.queries.feed import FeedCursor, FeedPage, end_of_feed, read_feed
 from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.ledger import (
     Cursor,
@@ -46,6 +47,8 @@ __all__ = [
     "Cursor",
     "EventFilter",
     "EventPage",
+    "FeedCursor",
+    "FeedPage",
     "JobFilter",
     "Outcomes",
     "Page",
@@ -61,6 +64,7 @@ __all__ = [
     "count_jobs",
     "database_now",
     "depth_by_priority",
+    "end_of_feed",
     "events_of",
     "failed_since",
     "get_head",
@@ -76,6 +80,7 @@ __all__ = [
     "oldest_transaction_s",
     "pulse",
     "pulse_of_job",
+    "read_feed",
     "standings_of",
     "status_counts",
     "throughput",

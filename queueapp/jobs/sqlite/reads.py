@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs import control, outlook
-from queueapp.jobs.queries import activity, candidates, clock, depth, ledger
+from queueapp.jobs.queries import activity, candidates, clock, depth, feed, ledger
 from queueapp.jobs.queries.filters import View
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock as now_utc
@@ -167,6 +167,22 @@ def _depth(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         oldest = fetch(connection, _OLDEST, limit=1, **where)
         depths.append((row.priority, *counts, *(oldest[0] if oldest else (None, None, None))))
     return made(names, depths)
+
+
+# The feed: whoever writes is alone, so the order of ids is the order of commits
+
+reworded(
+    feed._FEED,
+    """
+SELECT '0' AS xid, id, job_id, kind, scope, event, from_status, to_status, attempt, actor, reason,
+  data, created_at
+FROM job_events WHERE id >= :id ORDER BY id LIMIT :limit""",
+)
+reworded(
+    feed._NEWEST,
+    "SELECT '0' AS xid, id, created_at FROM job_events ORDER BY id DESC LIMIT 1",
+)
+reworded(feed._STATE, "SELECT '0' AS system, NULL AS held_back_s")
 
 
 # The lines of one job

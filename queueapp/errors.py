@@ -173,7 +173,7 @@ class DatabaseUnavailable(QueueError):
 
 
 class TooManyWaiters(QueueError):
-    """Nothing is there yet, and as many requests wait already as may. ``retry_after`` says when."""
+    """As many requests wait, or export, already as may. ``retry_after`` says when to try again."""
 
     code = "too_many_waiters"
     status = 503

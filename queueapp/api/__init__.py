@@ -7,6 +7,7 @@ from flask import Flask, Response, request
 from queueapp.api import (
     bulk,
     docs_page,
+    export,
     feed,
     health,
     jobs,
@@ -27,7 +28,7 @@ def init_app(app: Flask) -> None:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
-    for part in (bulk, lists, jobs, feed, kinds, leases, stats, openapi, docs_page, health):
+    for part in (bulk, lists, export, jobs, feed, kinds, leases, stats, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     leases.init_app(app)

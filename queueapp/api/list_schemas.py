@@ -126,6 +126,10 @@ class JobsQuery(JobsFilter):
     ] = False
 
 
+class ExportQuery(JobsFilter):
+    """Which jobs to export."""
+
+
 class FeedQuery(_Query):
     """Which lines of the feed."""
 

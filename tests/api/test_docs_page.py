@@ -53,7 +53,8 @@ def run(client: FlaskClient, command: str, headers: dict[str, str] | None = None
             address = word
     path = address.removeprefix("http://localhost")
     assert path.startswith("/")
-    return client.open(path, method=method or ("POST" if data else "GET"), headers=sent, data=data)
+    method = method or ("POST" if data else "GET")
+    return client.open(path, method=method, headers=sent, data=data, buffered=True)
 
 
 def test_every_example_does_what_the_page_says(

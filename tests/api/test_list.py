@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
+from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.jobs.models import Job
@@ -197,3 +199,55 @@ def test_odd_rows_do_not_break_the_list(api: Api, session: Session) -> None:
     assert ids(api) == made[::-1]
     shown = [body(api.get(f"/{job_id}"))["payload"] for job_id in made]
     assert shown == [None, 1, "text", [1], {"n": "inf"}]
+
+
+ODD = {
+    "an instant without end": "available_at = 'infinity', created_at = '-infinity'",
+    "a year beyond 9999": "available_at = '12000-01-01', created_at = '0044-03-15 BC'",
+    "the last of all years": "available_at = '9999-12-31 23:59:59', created_at = '0001-01-01'",
+    "an end before its start": "started_at = now(), created_at = now() + interval '1 day'",
+    "an unknown kind": "kind = 'nobody.knows'",
+    "control characters": "progress_note = E'\\x1b[31m', error_message = E'\\x07'",
+    "a large payload": "payload = jsonb_build_object('a', repeat('x', 5000000))",
+    "a payload of null": "payload = 'null'",
+    "a payload of text": "payload = '\"text\"'",
+    "an empty producer": "producer = ''",
+}
+
+
+@pytest.mark.postgresql("rows written past the verbs")
+@pytest.mark.parametrize("change", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("status", [Status.QUEUED, Status.FAILED])
+def test_one_odd_row_breaks_nothing(
+    api: Api, client: FlaskClient, session: Session, change: str, status: Status
+) -> None:
+    before, odd, after = (make_job(session, s).id for s in (status, status, Status.QUEUED))
+    session.execute(sa.text(f"UPDATE jobs SET {change} WHERE id = {odd}"))
+    if status is Status.FAILED and "infinity" in change:
+        session.execute(sa.text(f"UPDATE jobs SET finished_at = 'infinity' WHERE id = {odd}"))
+    session.execute(sa.text(f"DELETE FROM job_events WHERE job_id = {odd}"))
+    session.commit()
+
+    assert ids(api) == [after, odd, before]
+    assert odd in ids(api, f"?status={status}&count=true&fields=id,payload,result,error_message")
+    for path in ("", "/events", "/why"):
+        assert api.get(f"/{odd}{path}").status_code in (200, 304), path
+    for path in ("/", "/jobs", f"/jobs/{odd}", "/api/stats", "/api/events"):
+        assert client.get(path).status_code == 200, path
+    for form in ("ndjson", "csv"):
+        exported = client.get(f"/api/jobs.{form}?fields=id", buffered=True).text
+        assert [int(n) for n in re.findall(r"[0-9]+", exported)] == [after, odd, before]
+
+
+@pytest.mark.postgresql("instants without end")
+def test_an_instant_that_no_calendar_has_is_shown_as_one_far_away(
+    api: Api, session: Session
+) -> None:
+    job = make_job(session).id
+    session.execute(sa.text("UPDATE jobs SET created_at = '-infinity', available_at = 'infinity'"))
+    session.commit()
+
+    shown = body(api.get(f"/{job}"))
+
+    assert shown["created_at"] == "1000-01-01T00:00:00.000000Z"
+    assert shown["available_at"] == "9000-01-01T00:00:00.000000Z"

@@ -118,6 +118,14 @@ class LeaseLost(QueueError):
     title = "The leases are lost"
 
 
+class CursorGone(QueueError):
+    """What the cursor stood behind is not in this ledger (any more): begin again without one."""
+
+    code = "cursor_gone"
+    status = 410
+    title = "The cursor leads nowhere"
+
+
 class BodyTooLarge(QueueError):
     """The request body is over the limit."""
 
@@ -165,7 +173,7 @@ class DatabaseUnavailable(QueueError):
 
 
 class TooManyWaiters(QueueError):
-    """Nothing is there yet, and as many requests wait already as may. ``retry_after`` says when."""
+    """As many requests wait, or export, already as may. ``retry_after`` says when to try again."""
 
     code = "too_many_waiters"
     status = 503

@@ -61,14 +61,31 @@ class Job(JobSummary):
     error_message: Annotated[str | None, _says("The text of the last failure.")]
 
 
+class JobPart(Job):
+    """The fields of a job that were asked for with `fields`."""
+
+
+for _field in JobPart.model_fields.values():
+    _field.default = _NOT_ALWAYS
+JobPart.model_rebuild(force=True)
+
+
 class JobsPage(BaseModel):
     """A page of jobs, newest first."""
 
-    items: Annotated[list[JobSummary], _says("The jobs.")]
-    next: Annotated[str | None, _says("The cursor of the next page, for before.")]
+    items: Annotated[list[JobSummary | JobPart], _says("The jobs.")]
+    next: Annotated[str | None, _says("The cursor of the next page, for before: older jobs.")]
+    previous: Annotated[str | None, _says("The cursor of newer jobs, for after; null at the top.")]
     cut: Annotated[
-        bool, _says("Only the newest 20,000 jobs below the cursor were looked at; next goes on.")
+        bool,
+        _says(
+            "Only 20,000 jobs from the cursor on were looked at; next goes on, with after previous."
+        ),
     ]
+    count: Annotated[int, Field(ge=0, le=10_000), _says("With `count=true`: how many.")] = (
+        _NOT_ALWAYS
+    )
+    capped: Annotated[bool, _says("With `count=true`: there may be more than that.")] = _NOT_ALWAYS
 
 
 class Event(BaseModel):
@@ -91,6 +108,26 @@ class EventsPage(BaseModel):
 
     items: Annotated[list[Event], _says("The lines.")]
     next: Annotated[str | None, _says("The cursor of the next page, for after.")]
+
+
+class FeedLine(Event):
+    """One line of the ledger, about a job or about the queue itself."""
+
+    job_id: Annotated[int | None, _says("The job; null where it is not about one.")]  # type: ignore[assignment]
+    kind: Annotated[str | None, _says("The job's kind.")]
+    scope: Annotated[str | None, _says("What else it is about, as `queue` or `kind:mail.send`.")]
+
+
+class FeedAnswer(BaseModel):
+    """A page of the feed, oldest first."""
+
+    items: Annotated[list[FeedLine], _says("The lines.")]
+    next: Annotated[str, _says("Where to go on, for after; also when there is nothing more yet.")]
+    more: Annotated[bool, _says("There are more lines already: do not wait before you ask.")]
+    held_back_s: Annotated[
+        float | None,
+        _says("How long the oldest writing transaction has been open; lines wait behind it."),
+    ]
 
 
 class FieldProblem(BaseModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,34 +17,47 @@ from flask import Response
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.why import Why
 
-_LISTED = (
+LISTED = (
     "id", "kind", "status", "priority", "available_at", "attempts", "max_attempts", "handbacks",
     "held_for", "locked_by", "lease_expires_at", "claimed_at", "cancel_requested_at", "progress",
     "progress_note", "error_class", "error_fingerprint", "producer", "idempotency_key", "timeout",
     "created_at", "started_at", "finished_at",
 )  # fmt: skip
-_WHOLE = (*_LISTED, "payload", "result", "error_message")
-_EVENT = (
+# What may be large.
+BODIES = ("payload", "result", "error_message")
+WHOLE = (*LISTED, *BODIES)
+EVENT = (
     "id", "job_id", "event", "from_status", "to_status", "attempt", "actor", "reason", "data",
     "created_at",
 )  # fmt: skip
+FEED = ("id", "job_id", "kind", "scope", *EVENT[2:])
 # A unit in a column's name is for those who write SQL.
 _COLUMNS = {"timeout": "timeout_s"}
 
 
-def listed_job(job: Job) -> dict[str, Any]:
-    """A job as lists show it."""
-    return _fields(job, _LISTED)
+def listed_job(job: Job, names: Sequence[str] = LISTED) -> dict[str, Any]:
+    """A job as lists show it: its fields of these names."""
+    return _fields(job, names)
+
+
+def columns_of(names: Sequence[str]) -> list[Any]:
+    """The columns that hold these fields, the id among them."""
+    return [getattr(Job, _COLUMNS.get(name, name)) for name in dict.fromkeys(("id", *names))]
 
 
 def whole_job(job: Any) -> dict[str, Any]:
     """A job with its payload, result and error text; any row that has its columns."""
-    return _fields(job, _WHOLE)
+    return _fields(job, WHOLE)
 
 
 def event(line: JobEvent) -> dict[str, Any]:
     """A line of the ledger."""
-    return _fields(line, _EVENT)
+    return _fields(line, EVENT)
+
+
+def feed_line(line: Any) -> dict[str, Any]:
+    """A line of the ledger, about a job or about anything else."""
+    return _fields(line, FEED)
 
 
 def why(answer: Why) -> dict[str, Any]:
@@ -83,7 +96,7 @@ def json_answer(
     return Response(text, status, headers=headers, content_type="application/json")
 
 
-def _fields(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _fields(row: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: _plain(getattr(row, _COLUMNS.get(name, name))) for name in names}
 
 

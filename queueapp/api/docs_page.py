@@ -29,9 +29,10 @@ from queueapp.api.contract import (
     contract,
     operations,
 )
+from queueapp.api.list_schemas import MOST_JOBS
 from queueapp.api.marked import marked_as
-from queueapp.api.openapi import INTERNAL, PATH_PARAMETERS, fields_of, meaning, without_null
-from queueapp.api.schemas import LONGEST_WAIT_S, MOST_EVENTS, MOST_JOBS
+from queueapp.api.openapi import INTERNAL, PATH_PARAMETERS, fields_of, meaning
+from queueapp.api.schemas import LONGEST_WAIT_S, MOST_EVENTS
 from queueapp.auth import open_to_all
 from queueapp.errors import (
     BadRequest,
@@ -48,8 +49,9 @@ from queueapp.jobs.status import Status
 bp = Blueprint("api_docs", __name__, url_prefix="/api/docs")
 
 MODELS = (
-    answers.Job, answers.JobSummary, answers.JobsPage, answers.Event, answers.EventsPage,
-    answers.BulkAnswer, answers.BulkItem, answers.ItemProblem, answers.FieldProblem, answers.Kind,
+    answers.Job, answers.JobSummary, answers.JobPart, answers.JobsPage,
+    answers.Event, answers.EventsPage, answers.FeedLine, answers.FeedAnswer, answers.BulkAnswer,
+    answers.BulkItem, answers.ItemProblem, answers.FieldProblem, answers.Kind,
     answers.Kinds, answers.Stats, answers.Count, answers.Health, answers.Ready, answers.Problem,
     lease_answers.WhyAnswer, lease_answers.AlsoInTheWay,
     lease_answers.LeasedJobs, lease_answers.LeasedJob, lease_answers.RenewedLeases,
@@ -163,7 +165,9 @@ def _type(schema: Any) -> str:
     if choices := schema.get("oneOf"):
         return " or ".join(map(_type, choices))
     if "anyOf" in schema:
-        return f"{_type(without_null(schema))} or null"
+        known = [one for one in schema["anyOf"] if one != {"type": "null"}]
+        null = " or null" if len(known) < len(schema["anyOf"]) else ""
+        return " or ".join(map(_type, known)) + null
     if "$ref" in schema:
         name = str(schema["$ref"]).rpartition("/")[2]
         return ", ".join(Status) if name == Status.__name__ else name

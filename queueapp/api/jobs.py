@@ -1,4 +1,4 @@
-"""The jobs as a resource: create, list, look at, cancel, retry. Each view commits its own work."""
+"""The jobs as a resource: create, look at, cancel, retry. Each view commits its own work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from flask import Blueprint, Response, current_app, url_for
 
 from queueapp.api import answers, describe
 from queueapp.api.contract import (
+    ETAG,
     IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
     LOCATION,
     REPLAYED,
     Answer,
@@ -21,8 +23,9 @@ from queueapp.api.contract import (
 )
 from queueapp.api.job_end import at_its_end
 from queueapp.api.lease_answers import WhyAnswer
+from queueapp.api.marked import marked
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
-from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, JobsQuery, ReasonBody, WhyQuery
+from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, ReasonBody, WhyQuery
 from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
@@ -32,14 +35,12 @@ from queueapp.errors import (
     InvalidJob,
     JobBusy,
     JobNotFound,
-    NotAllowed,
     TooManyWaiters,
     UnknownKind,
 )
 from queueapp.extensions import db
 from queueapp.handlers import enqueue_one
 from queueapp.jobs import queries, transitions
-from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.transitions import Moved
 from queueapp.jobs.why import why as why_of
 
@@ -103,49 +104,25 @@ def create() -> Response:
     return describe.json_answer(job, 201, place)
 
 
-@bp.get("")
-@permits(Permission.READ_OWN)
-@contract(
-    Part.READ,
-    {200: Answer("A page of jobs.", answers.JobsPage)},
-    query=JobsQuery,
-    more="Without payload, result and error_message. A job whose transaction commits late appears"
-    " at its place by number: a list that has to be complete is read again from the top.",
-    examples=(Example("Those that failed or are held.", query="status=failed,held&limit=100"),),
-)
-def index() -> Response:
-    """List jobs, newest first."""
-    query = read_query(JobsQuery)
-    where = JobFilter(
-        status=query.status,
-        kind=query.kind,
-        producer=_producer(query.producer),
-        priority=query.priority,
-        fingerprint=query.fingerprint,
-        idempotency_key=query.idempotency_key,
-    )
-    session = db.session()
-    queries.bound_reads(session)
-    page = queries.list_jobs(session, where, before=query.before, limit=query.limit)
-    # A cursor is text, so that what it is made of may change.
-    older = None if page.older is None else str(page.older)
-    items = [describe.listed_job(job) for job in page.rows]
-    return describe.json_answer({"items": items, "next": older, "cut": page.cut})
-
-
 @bp.get("/<job_id>")
 @permits(Permission.READ_OWN)
 @contract(
     Part.READ,
-    {200: Answer("The job.", answers.Job)},
+    {
+        200: Answer("The job.", answers.Job, (ETAG,)),
+        304: Answer("It is still the same.", headers=(ETAG,)),
+    },
+    takes=(IF_NONE_MATCH,),
     refuses=(JobNotFound,),
+    more="To watch a job, send the `ETag` of the last answer as `If-None-Match`: a job that has not"
+    " changed at all is answered 304, without a body.",
     examples=(Example("How is it?"),),
 )
 def show(job_id: str) -> Response:
     """Show one job whole."""
     job = queries.get_job(db.session(), read_id(job_id))
     _refuse_others(Permission.READ, job.id, job.producer)
-    return describe.json_answer(describe.whole_job(job))
+    return marked(describe.whole_job(job))
 
 
 @bp.get("/<job_id>/events")
@@ -231,16 +208,6 @@ def _moved(verb: Callable[..., list[Moved]], job_id: str) -> Response:
     job = describe.whole_job(queries.get_job(session, number))
     session.commit()
     return describe.json_answer(job)
-
-
-def _producer(asked: str | None) -> str | None:
-    """Whose jobs a list may show: everybody's, or the caller's own."""
-    principal = current_principal()
-    if principal.may(Permission.READ):
-        return asked
-    if asked not in (None, principal.producer):
-        raise NotAllowed(f"{principal.actor} may list its own jobs only, not those of others")
-    return principal.producer
 
 
 def _refuse_others(permission: Permission, job_id: int, producer: str) -> None:

@@ -30,7 +30,7 @@ from queueapp.jobs.failure import printable
 Query = TypeVar("Query", bound=BaseModel)
 
 _PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
-_REPEATABLE = ("status",)
+_REPEATABLE = ("status", "fields")
 _VERBS = "succeed, fail, defer, release"
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 

@@ -22,10 +22,8 @@ from queueapp.handlers.context import LONGEST_DELAY_S
 from queueapp.handlers.json_limits import text_problem
 from queueapp.handlers.registry import LONGEST_TIMEOUT_S, MOST_ATTEMPTS
 from queueapp.handlers.request import LEAST_PRIORITY, LONGEST_KEY, MOST_PRIORITY
-from queueapp.jobs.status import Status
 
 LONGEST_REASON = 1000
-MOST_JOBS = 500
 MOST_EVENTS = 200
 LONGEST_WAIT_S = 20
 
@@ -53,14 +51,6 @@ def _digits(text: Any) -> Any:
     return int(text)
 
 
-def _statuses(text: Any) -> Any:
-    names = text.split(",") if isinstance(text, str) else text
-    for name in names:
-        if name not in set(Status):
-            raise ValueError(f"must be one or more of {', '.join(Status)}")
-    return tuple(Status(name) for name in names)
-
-
 # The validator that runs first stands last, or the limits would vanish from the schema.
 Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 Key = Annotated[
@@ -68,14 +58,6 @@ Key = Annotated[
     Field(min_length=1, max_length=LONGEST_KEY),
     AfterValidator(_not_blank),
     AfterValidator(_storable),
-]
-
-Cursor = Annotated[
-    int,
-    Field(ge=1, lt=2**63),
-    BeforeValidator(_digits),
-    # What it is made of may change.
-    WithJsonSchema({"type": "string"}),
 ]
 
 # A field that was not sent stays unset; its default is the handler's or the queue's business.
@@ -174,28 +156,6 @@ class BulkQuery(_Query):
     atomic: Annotated[
         bool, BeforeValidator(_truth), _says("All or none; false: each that is good.")
     ] = True
-
-
-class JobsQuery(_Query):
-    """Which jobs to list, and which page of them."""
-
-    status: Annotated[
-        tuple[Status, ...],
-        BeforeValidator(_statuses),
-        _says("One or more, repeated or separated by commas."),
-    ] = ()
-    kind: Annotated[Text | None, _says("Exactly this kind.")] = None
-    producer: Annotated[Text | None, _says("Exactly this producer.")] = None
-    priority: Annotated[
-        Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)] | None,
-        _says("Exactly this priority."),
-    ] = None
-    fingerprint: Annotated[Text | None, _says("Exactly this error fingerprint.")] = None
-    idempotency_key: Annotated[Text | None, _says("Exactly this key.")] = None
-    limit: Annotated[
-        int, Field(ge=1, le=MOST_JOBS, description="How many jobs."), BeforeValidator(_digits)
-    ] = 50
-    before: Annotated[Cursor | None, _says("The `next` of the page before.")] = None
 
 
 class WhyQuery(_Query):

@@ -40,7 +40,7 @@ def a_place_to_wait() -> Iterator[None]:
     places: threading.Semaphore = current_app.extensions["queue_waiters"]
     if not places.acquire(blocking=False):
         raise TooManyWaiters(
-            "nothing is there yet, and as many requests wait as may (QUEUE_MAX_WAITERS): try again",
+            "as many requests wait or export as may (QUEUE_MAX_WAITERS): try again",
             retry_after=RETRY_AFTER,
         )
     try:

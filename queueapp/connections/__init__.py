@@ -23,6 +23,7 @@ from queueapp.config import Settings, needs_database_url
 from queueapp.connections.bounded import BoundedConnection
 from queueapp.connections.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
 from queueapp.connections.fuse import Fuse
+from queueapp.connections.instants import read_any_instant
 from queueapp.connections.ping import look_before_asking
 from queueapp.errors import SettingError
 
@@ -158,6 +159,8 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
         arguments["prepare_threshold"] = _PREPARE_AFTER[role]
     with address.fuse.guarding() if role is Role.WEB else contextlib.nullcontext():
         connection = BoundedConnection.connect(**arguments | target)
+    if role in (Role.WEB, Role.COMMAND):
+        read_any_instant(connection)
     connection.limit_s = bounds.limit_s
     connection.has_session = not settings.pooler
     # Said with each BEGIN, for the role's own default is not known here.

@@ -104,7 +104,8 @@ def _page(session: Session, criteria: Criteria, place: Place) -> Reading[Page]:
     before = place.upto + 1 if place.upto is not None else place.before
     where = criteria.where
     page = tried(session, queries.list_jobs, where, before=before, after=place.after, limit=ROWS)
-    if place.after is not None and page.value and page.value.newer is None:
+    above = page.value if place.after is not None else None
+    if above and (above.newer is None or not above.rows):
         # The top is reached: show it whole rather than a page with a few rows.
         return tried(session, queries.list_jobs, where, limit=ROWS)
     return page

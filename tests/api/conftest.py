@@ -90,9 +90,11 @@ def breaches(one: Operation, response: Response) -> list[str]:
     declared = one.contract.answers.get(response.status_code)
     if declared is None:
         return [f"answers {response.status_code}"]
-    if response.mimetype and response.get_data() and response.mimetype != declared.media_type:
+    # What is streamed is read by the test that asked for it, piece by piece.
+    content = b"..." if response.is_streamed else response.get_data()
+    if response.mimetype and content and response.mimetype != declared.media_type:
         return [f"answers {response.mimetype}"]
-    if declared.model is None or not response.get_data():
+    if declared.model is None or not content:
         return []
     told, wanted = json.loads(response.get_data()), declared.model
     unknown = set(told) - {field.alias or name for name, field in wanted.model_fields.items()}

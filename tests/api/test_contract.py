@@ -13,7 +13,8 @@ from flask.testing import FlaskClient
 from queueapp import errors
 from queueapp.api import answers, describe
 from queueapp.api.contract import IDEMPOTENCY_KEY, is_ours, operations
-from queueapp.api.schemas import JobBody, JobsQuery
+from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.schemas import JobBody
 from tests.api.conftest import body
 from tests.live.needs import lacking
 
@@ -121,9 +122,10 @@ def test_every_field_is_described(document: dict[str, Any]) -> None:
 
 
 def test_the_answers_are_told_as_they_are_written() -> None:
-    assert set(answers.JobSummary.model_fields) == set(describe._LISTED)
-    assert set(answers.Job.model_fields) == set(describe._WHOLE)
-    assert set(answers.Event.model_fields) == set(describe._EVENT)
+    assert set(answers.JobSummary.model_fields) == set(describe.LISTED)
+    assert set(answers.Job.model_fields) == set(describe.WHOLE)
+    assert set(answers.FeedLine.model_fields) == set(describe.FEED)
+    assert set(answers.Event.model_fields) == set(describe.EVENT)
 
 
 def test_headers_are_told(document: dict[str, Any]) -> None:

@@ -15,7 +15,8 @@ from werkzeug.test import TestResponse
 
 from queueapp.api.answers import JobSummary
 from queueapp.api.contract import Operation, operations
-from queueapp.api.schemas import JobBody, JobsQuery
+from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.schemas import JobBody
 from tests.api.conftest import Api, body
 
 EXAMPLE = re.compile(r'data-example="(\w+)">(.*?)</pre>', re.DOTALL)
@@ -52,7 +53,8 @@ def run(client: FlaskClient, command: str, headers: dict[str, str] | None = None
             address = word
     path = address.removeprefix("http://localhost")
     assert path.startswith("/")
-    return client.open(path, method=method or ("POST" if data else "GET"), headers=sent, data=data)
+    method = method or ("POST" if data else "GET")
+    return client.open(path, method=method, headers=sent, data=data, buffered=True)
 
 
 def test_every_example_does_what_the_page_says(

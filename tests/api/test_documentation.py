@@ -10,7 +10,8 @@ from typing import get_args
 from flask import Flask
 
 from queueapp.api import LARGEST_BODY, describe, lease_schemas
-from queueapp.api.schemas import EventsQuery, JobBody, JobsQuery
+from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.schemas import EventsQuery, JobBody
 from queueapp.auth import Permission, Role
 from queueapp.auth.access import declared
 from queueapp.auth.roles import GRANTS
@@ -50,9 +51,9 @@ def _reach(permission: Permission, role: Role) -> str:
 
 def test_every_field_and_parameter_is_documented() -> None:
     assert first_column(section("Create a job")) >= set(JobBody.model_fields)
-    assert first_column(section("A job")) == set(describe._WHOLE)
+    assert first_column(section("A job")) == set(describe.WHOLE)
     assert first_column(section("List jobs")) == set(JobsQuery.model_fields)
-    for name in (*EventsQuery.model_fields, *describe._EVENT):
+    for name in (*EventsQuery.model_fields, *describe.EVENT):
         assert f"`{name}`" in section("The history of a job")
 
 

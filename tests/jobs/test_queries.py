@@ -14,6 +14,7 @@ from queueapp.jobs import queries, transitions
 from queueapp.jobs.queries import (
     EventFilter,
     JobFilter,
+    Span,
     View,
     activity,
     candidates,
@@ -446,6 +447,21 @@ def _filters() -> list[JobFilter]:
         JobFilter(fingerprint="f1", status=(Status.FAILED,)),
         JobFilter(idempotency_key="key-10"),
         JobFilter(idempotency_key="key-10", producer="producer1"),
+        *_ranges(),
+    ]
+
+
+def _ranges() -> list[JobFilter]:
+    hour = Span(later() - 2 * SOON, later())
+    return [
+        JobFilter(created=hour),
+        JobFilter(available=hour),
+        JobFilter(finished=hour),
+        JobFilter(finished=hour, status=(Status.FAILED, Status.RUNNING)),
+        JobFilter(finished=hour, status=(Status.FAILED,), fingerprint="f1"),
+        JobFilter(available=hour, status=(Status.QUEUED,), priority_min=1),
+        JobFilter(available=hour, view=View.SCHEDULED, priority_max=1),
+        JobFilter(status=(Status.QUEUED,), priority_min=1, priority_max=1),
     ]
 
 

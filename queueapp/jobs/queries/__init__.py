@@ -14,13 +14,15 @@ from queueapp.jobs.queries.activity import (
 from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
+from queueapp.jobs.queries.counting import Counted, count_jobs
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
     depth_by_priority,
     status_counts,
 )
-from queueapp.jobs.queries.filters import JobFilter, View
+from queueapp.jobs.queries.feed import FeedCursor, FeedPage, end_of_feed, read_feed
+from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.ledger import (
     Cursor,
     EventFilter,
@@ -41,22 +43,28 @@ __all__ = [
     "SCAN_LIMIT",
     "Bodies",
     "Body",
+    "Counted",
     "Cursor",
     "EventFilter",
     "EventPage",
+    "FeedCursor",
+    "FeedPage",
     "JobFilter",
     "Outcomes",
     "Page",
     "PriorityDepth",
     "Pulse",
+    "Span",
     "Standing",
     "Throughput",
     "View",
     "WaitingCounts",
     "bodies_of",
     "bound_reads",
+    "count_jobs",
     "database_now",
     "depth_by_priority",
+    "end_of_feed",
     "events_of",
     "failed_since",
     "get_head",
@@ -72,6 +80,7 @@ __all__ = [
     "oldest_transaction_s",
     "pulse",
     "pulse_of_job",
+    "read_feed",
     "standings_of",
     "status_counts",
     "throughput",

@@ -40,7 +40,7 @@ SELECT '{status}' AS status, floor(extract(epoch FROM finished_at) / 60)::bigint
   count(*) AS jobs, min(finished_at) AS earliest
 FROM (
   SELECT finished_at FROM jobs
-  WHERE status = '{status}' AND finished_at >= %(since)s
+  WHERE status = '{status}' AND finished_at >= %(since)s AND finished_at < 'infinity'
   ORDER BY finished_at DESC LIMIT %(limit)s
 ) {status} GROUP BY 2"""
     for status in FINAL

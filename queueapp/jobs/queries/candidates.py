@@ -2,27 +2,33 @@
 
 Each statement reads one index from its beginning and stops one past ``SCAN_LIMIT``. ORDER BY names
 the index: without it a plan may begin at the table's old end and walk through all that is finished.
+Ranges stand in every statement whose index has their column, open where nothing is asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.queries.bounds import SCAN_LIMIT
-from queueapp.jobs.queries.filters import JobFilter, View
+from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.status import FINAL, Status
 
 _QUEUED = """
-SELECT id FROM jobs WHERE status = 'queued'
+SELECT id FROM jobs
+WHERE status = 'queued' AND priority BETWEEN %(priority_min)s AND %(priority_max)s
 ORDER BY priority DESC, available_at, created_at, id LIMIT %(limit)s"""
 
 _RUNNING = """
 SELECT id FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT %(limit)s"""
 
-_FINAL = """
-SELECT id FROM jobs WHERE status = '{status}' AND finished_at IS NOT NULL
+_FINISHED = "finished_at BETWEEN %(finished_from)s::timestamptz AND %(finished_to)s::timestamptz"
+_FINAL = f"""
+SELECT id FROM jobs WHERE status = '{{status}}' AND finished_at IS NOT NULL AND {_FINISHED}
 ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
 
 # Jobs held one by one are in no index: they are looked for among the newest only.
@@ -32,17 +38,22 @@ UNION ALL
 SELECT id FROM (SELECT id, status, held_for FROM jobs ORDER BY id DESC LIMIT %(scan)s) newest
 WHERE status = 'held' AND held_for = 'job'"""
 
-_WAITING = """
-WITH RECURSIVE {priorities}
+_WAITING = f"""
+WITH RECURSIVE {PRIORITIES}
 SELECT j.id FROM priorities p CROSS JOIN LATERAL (
   SELECT id FROM jobs
-  WHERE status = 'queued' AND priority = p.priority AND available_at {side} statement_timestamp()
+  WHERE status = 'queued' AND priority = p.priority {{side}}
+    AND available_at BETWEEN %(available_from)s::timestamptz AND %(available_to)s::timestamptz
   ORDER BY available_at, created_at, id LIMIT %(limit)s
-) j LIMIT %(limit)s"""
+) j WHERE p.priority BETWEEN %(priority_min)s AND %(priority_max)s LIMIT %(limit)s"""
 
-_FAILED_ALIKE = """
-SELECT id FROM jobs WHERE status = 'failed' AND error_fingerprint = %(fingerprint)s
+_FAILED_ALIKE = f"""
+SELECT id FROM jobs
+WHERE status = 'failed' AND error_fingerprint = %(fingerprint)s AND {_FINISHED}
 ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
+
+# Of a smallint.
+LEAST, MOST = -(2**15), 2**15 - 1
 
 # The unique index begins with the producer: without one, each producer is asked in turn.
 _KEYED = """
@@ -68,41 +79,61 @@ _OF_STATUS = {
     **{status: _FINAL.format(status=status) for status in FINAL},
 }
 _OF_VIEW = {
-    View.DUE: _WAITING.format(priorities=PRIORITIES, side="<="),
-    View.SCHEDULED: _WAITING.format(priorities=PRIORITIES, side=">"),
-    View.RETRYING: _WAITING.format(priorities=PRIORITIES, side=">"),
+    View.DUE: _WAITING.format(side="AND available_at <= statement_timestamp()"),
+    View.SCHEDULED: _WAITING.format(side="AND available_at > statement_timestamp()"),
+    View.RETRYING: _WAITING.format(side="AND available_at > statement_timestamp()"),
 }
+_DUE_WITHIN = _WAITING.format(side="")
+
+_NONE = "SELECT id FROM jobs WHERE false"
+_MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
 class Candidates:
     """Every id that may match, newest first.
 
-    ``partial``: some were looked for among the newest rows only.
+    ``partial``: some were looked for among the newest rows only. ``many``: there are more than
+    SCAN_LIMIT, and ``ids`` are no more than some of them.
     """
 
     ids: list[int]
     partial: bool = False
+    many: bool = False
 
 
 def find_candidates(database: Database, where: JobFilter) -> Candidates | None:
-    """Ids that may match ``where``; None when no index serves it or too many rows are in it."""
+    """Ids that may match ``where``; None when no index serves it."""
     statement = _statement(where)
     if statement is None:
         return None
-    rows = run(
-        database,
-        statement,
-        limit=SCAN_LIMIT + 1,
-        scan=SCAN_LIMIT,
-        producer=where.producer,
-        key=where.idempotency_key,
-        fingerprint=where.fingerprint,
-    )
-    if len(rows) > SCAN_LIMIT:
-        return None
-    partial = statement is _HELD and _has_more_rows_than(database, SCAN_LIMIT)
-    return Candidates(sorted((row.id for row in rows), reverse=True), partial)
+    rows = run(database, statement, **_parameters(where))
+    ids, many = sorted((row.id for row in rows), reverse=True), len(rows) > SCAN_LIMIT
+    partial = statement is _HELD and not many and _has_more_rows_than(database, SCAN_LIMIT)
+    return Candidates(ids, partial, many)
+
+
+def _parameters(where: JobFilter) -> dict[str, Any]:
+    exactly = where.priority
+    least = where.priority_min if exactly is None else exactly
+    most = where.priority_max if exactly is None else exactly
+    return {
+        "limit": SCAN_LIMIT + 1,
+        "scan": SCAN_LIMIT,
+        "producer": where.producer,
+        "key": where.idempotency_key,
+        "fingerprint": where.fingerprint,
+        "priority_min": LEAST if least is None else least,
+        "priority_max": MOST if most is None else most,
+        **_span("available", where.available),
+        **_span("finished", where.finished),
+    }
+
+
+def _span(name: str, span: Span) -> dict[str, Any]:
+    """Both ends included: a row that says 'infinity' is in a range without an end."""
+    end = "infinity" if span.end is None else span.end - _MOMENT
+    return {f"{name}_from": span.start or "-infinity", f"{name}_to": end}
 
 
 def _statement(where: JobFilter) -> str | None:
@@ -110,11 +141,29 @@ def _statement(where: JobFilter) -> str | None:
         return _KEYED if where.producer is None else _KEYED_BY
     if where.view is not None:
         return _OF_VIEW[where.view]
+    if where.finished:
+        return _ended(where.fingerprint is not None, where.status or FINAL)
     if len(where.status) != 1:
         return None
-    if where.fingerprint is not None and where.status[0] is Status.FAILED:
+    return _of_status(where, where.status[0])
+
+
+def _of_status(where: JobFilter, status: Status) -> str:
+    if where.fingerprint is not None and status is Status.FAILED:
         return _FAILED_ALIKE
-    return _OF_STATUS[where.status[0]]
+    if where.available and status is Status.QUEUED:
+        return _DUE_WITHIN
+    return _OF_STATUS[status]
+
+
+@cache
+def _ended(alike: bool, among: tuple[Status, ...]) -> str:
+    """The statement for jobs that ended within a span; ``alike``: with one fingerprint."""
+    final = [status for status in FINAL if status in among]
+    if alike and final == [Status.FAILED]:
+        return _FAILED_ALIKE
+    parts = [f"SELECT id FROM ({_OF_STATUS[status]}) {status}" for status in final]
+    return " UNION ALL ".join(parts) if parts else _NONE
 
 
 def _has_more_rows_than(database: Database, count: int) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import ColumnElement, Text, func, literal_column
 
@@ -20,27 +22,49 @@ class View(StrEnum):
     RETRYING = "retrying"
 
 
+@dataclass(frozen=True)
+class Span:
+    """Instants from ``start`` on and before ``end``; None: without that bound."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return self.start is not None or self.end is not None
+
+
+ANY_TIME = Span()
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """What a list of jobs is narrowed to; empty fields narrow nothing."""
+    """What a list of jobs is narrowed to; empty fields narrow nothing.
+
+    ``priority_min`` and ``priority_max`` are both included.
+    """
 
     status: tuple[Status, ...] = ()
     view: View | None = None
     kind: str | None = None
     producer: str | None = None
     priority: int | None = None
+    priority_min: int | None = None
+    priority_max: int | None = None
     fingerprint: str | None = None
     idempotency_key: str | None = None
+    created: Span = ANY_TIME
+    available: Span = ANY_TIME
+    finished: Span = ANY_TIME
 
 
 def conditions(where: JobFilter) -> list[ColumnElement[bool]]:
     """The WHERE clause of ``where``, part by part: only what is present."""
-    return [*_of_status(where), *_of_view(where.view), *_of_columns(where)]
+    return [*_of_status(where), *_of_view(where.view), *_of_columns(where), *_of_ranges(where)]
 
 
 def has_columns(where: JobFilter) -> bool:
     """Whether the rows themselves must be looked at, beyond status and view."""
-    return bool(_of_columns(where)) or where.view is View.RETRYING
+    return bool(_of_columns(where) or _of_ranges(where)) or where.view is View.RETRYING
 
 
 def _of_status(where: JobFilter) -> list[ColumnElement[bool]]:
@@ -66,6 +90,23 @@ def _of_columns(where: JobFilter) -> list[ColumnElement[bool]]:
         (Job.idempotency_key, where.idempotency_key),
     )
     return [column == value for column, value in wanted if value is not None]
+
+
+def _of_ranges(where: JobFilter) -> list[ColumnElement[bool]]:
+    at_least: tuple[tuple[Any, Any], ...] = (
+        (Job.priority, where.priority_min),
+        (Job.created_at, where.created.start),
+        (Job.available_at, where.available.start),
+        (Job.finished_at, where.finished.start),
+    )
+    before: tuple[tuple[Any, Any], ...] = (
+        (Job.created_at, where.created.end),
+        (Job.available_at, where.available.end),
+        (Job.finished_at, where.finished.end),
+    )
+    found = [column >= value for column, value in at_least if value is not None]
+    found += [column < value for column, value in before if value is not None]
+    return found if where.priority_max is None else [*found, Job.priority <= where.priority_max]
 
 
 def _literal(status: Status) -> ColumnElement[str]:

@@ -1,4 +1,4 @@
-"""Jobs one by one and page by page, newest first, without their bodies.
+"""Jobs one by one and page by page, newest first, without their bodies unless asked for them.
 
 Where an index knows which rows may match, and they are few enough, a page is exact. Otherwise it is
 chosen from the newest ``SCAN_LIMIT`` rows below the cursor, and says so (``cut``).
@@ -7,12 +7,12 @@ chosen from the newest ``SCAN_LIMIT`` rows below the cursor, and says so (``cut`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from sqlalchemy import BigInteger, ColumnElement, any_, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import Session, load_only
+from sqlalchemy.orm import InstrumentedAttribute, Session, load_only
 
 from queueapp.errors import JobNotFound
 from queueapp.jobs.models import Job
@@ -29,14 +29,16 @@ LISTED = (
     Job.started_at, Job.finished_at,
 )  # fmt: skip
 
+Columns: TypeAlias = Sequence[InstrumentedAttribute[Any]]
+
 
 @dataclass(frozen=True)
 class Page:
     """One page of rows, newest first.
 
     ``older`` and ``newer``: ids to pass as ``before`` and ``after`` for the pages beside this one,
-    None at the ends. ``cut``: older rows than those looked at may match; ``older``, if there, goes
-    on from where the look ended.
+    None at the ends. ``cut``: rows beyond those looked at may match; ``older``, if there, goes on
+    from where the look ended, and on the way up ``newer`` does.
     """
 
     rows: Sequence[Any]
@@ -70,7 +72,7 @@ def get_head(session: Session, job_id: int) -> Job:
 def heads_of(session: Session, ids: Sequence[int]) -> list[Job]:
     """Those of ``ids`` that exist, in the order of their ids, without their bodies."""
     among = Job.id == any_(literal(list(ids), ARRAY(BigInteger)))
-    return _fetch(session, [among], len(ids), upwards=True)[::-1]
+    return _fetch(session, [among], len(ids), LISTED, upwards=True)[::-1]
 
 
 def list_jobs(
@@ -80,17 +82,18 @@ def list_jobs(
     before: int | None = None,
     after: int | None = None,
     limit: int = 50,
+    columns: Columns = LISTED,
 ) -> Page:
-    """List jobs newest first, without payloads, results and error texts.
+    """List jobs newest first, with nothing but ``columns`` and the id.
 
     ``before``: only ids below it, from the newest of them on. ``after``: the ids next above it.
     """
     narrowed = find_candidates(session, where)
-    if narrowed is not None:
-        return _from_candidates(session, where, narrowed, before, after, limit)
+    if narrowed is not None and not narrowed.many:
+        return _from_candidates(session, where, narrowed, before, after, limit, columns)
     if after is not None:
-        return _scanned_upwards(session, where, after, limit)
-    return _scanned(session, where, before, limit)
+        return _scanned_upwards(session, where, after, limit, columns)
+    return _scanned(session, where, before, limit, columns)
 
 
 def _from_candidates(
@@ -100,45 +103,60 @@ def _from_candidates(
     before: int | None,
     after: int | None,
     limit: int,
+    columns: Columns,
 ) -> Page:
     ids = [i for i in found.ids if (before is None or i < before) and (after is None or i > after)]
     if not has_columns(where):
         # One more than asked for; the rows that left the status meanwhile may thin the page.
         ids = ids[-limit - 1 :] if after is not None else ids[: limit + 1]
     among = Job.id == any_(literal(ids, ARRAY(BigInteger)))
-    rows = _fetch(session, [among, *conditions(where)], limit + 1, upwards=after is not None)
+    rows = _fetch(
+        session, [among, *conditions(where)], limit + 1, columns, upwards=after is not None
+    )
     return _page(rows, before, after, limit, cut=found.partial)
 
 
-def _scanned(session: Session, where: JobFilter, before: int | None, limit: int) -> Page:
+def _scanned(
+    session: Session, where: JobFilter, before: int | None, limit: int, columns: Columns
+) -> Page:
     below = [Job.id < before] if before is not None else []
     if where == JobFilter():
-        return _page(_fetch(session, below, limit + 1), before, None, limit)
+        return _page(_fetch(session, below, limit + 1, columns), before, None, limit)
     window = select(Job.id).where(*below).order_by(Job.id.desc()).limit(SCAN_LIMIT).subquery()
     lowest = session.scalar(select(func.min(window.c.id))) or 0
-    rows = _fetch(session, [*below, Job.id >= lowest, *conditions(where)], limit + 1)
-    if len(rows) <= limit and _any_below(session, lowest):
+    rows = _fetch(session, [*below, Job.id >= lowest, *conditions(where)], limit + 1, columns)
+    if len(rows) <= limit and _any(session, Job.id < lowest):
         return Page(rows, lowest, cut=True, newer=_top(rows) if before is not None else None)
     return _page(rows, before, None, limit)
 
 
-def _scanned_upwards(session: Session, where: JobFilter, after: int, limit: int) -> Page:
-    above = [Job.id > after]
+def _scanned_upwards(
+    session: Session, where: JobFilter, after: int, limit: int, columns: Columns
+) -> Page:
+    above, highest = [Job.id > after], None
     if where != JobFilter():
         window = select(Job.id).where(*above).order_by(Job.id).limit(SCAN_LIMIT).subquery()
         highest = session.scalar(select(func.max(window.c.id))) or after
         above.append(Job.id <= highest)
-    rows = _fetch(session, [*above, *conditions(where)], limit + 1, upwards=True)
-    return _page(rows, None, after, limit)
+    rows = _fetch(session, [*above, *conditions(where)], limit + 1, columns, upwards=True)
+    page = _page(rows, None, after, limit)
+    if page.newer is None and highest is not None and _any(session, Job.id > highest):
+        return replace(page, newer=highest, cut=True)
+    return page
 
 
 def _fetch(
-    session: Session, where: list[ColumnElement[bool]], limit: int, *, upwards: bool = False
+    session: Session,
+    where: list[ColumnElement[bool]],
+    limit: int,
+    columns: Columns,
+    *,
+    upwards: bool = False,
 ) -> list[Job]:
     """Up to ``limit`` rows, newest first; with ``upwards`` the oldest ones that match."""
     stmt = (
         select(Job)
-        .options(load_only(*LISTED, raiseload=True))
+        .options(load_only(*columns, raiseload=True))
         .where(*where)
         .order_by(Job.id if upwards else Job.id.desc())
         .limit(limit)
@@ -164,5 +182,5 @@ def _top(rows: list[Job]) -> int | None:
     return rows[0].id if rows else None
 
 
-def _any_below(session: Session, job_id: int) -> bool:
-    return bool(session.scalar(select(Job.id).where(Job.id < job_id).limit(1)))
+def _any(session: Session, where: ColumnElement[bool]) -> bool:
+    return bool(session.scalar(select(Job.id).where(where).limit(1)))

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs import control, outlook
-from queueapp.jobs.queries import activity, candidates, clock, depth, ledger
+from queueapp.jobs.queries import activity, candidates, clock, depth, feed, ledger
 from queueapp.jobs.queries.filters import View
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock as now_utc
@@ -108,11 +108,15 @@ def _pulse_of_job(connection: Connection, given: Parameters) -> Sequence[Row[Any
 # Lists and counts
 
 _WAITING = """
-SELECT id FROM jobs WHERE status = 'queued' AND available_at {side} now()
+SELECT id FROM jobs WHERE status = 'queued' {side}
+  AND available_at BETWEEN :available_from AND :available_to
+  AND priority BETWEEN :priority_min AND :priority_max
 ORDER BY priority DESC, available_at, created_at, id LIMIT :limit
 """
 for _view, _side in (("DUE", "<="), ("SCHEDULED", ">")):
-    reworded(candidates._OF_VIEW[View[_view]], _WAITING.format(side=_side))
+    _text = _WAITING.format(side=f"AND available_at {_side} now()")
+    reworded(candidates._OF_VIEW[View[_view]], _text)
+reworded(candidates._DUE_WITHIN, _WAITING.format(side=""))
 
 reworded(
     candidates._HELD,
@@ -163,6 +167,22 @@ def _depth(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         oldest = fetch(connection, _OLDEST, limit=1, **where)
         depths.append((row.priority, *counts, *(oldest[0] if oldest else (None, None, None))))
     return made(names, depths)
+
+
+# The feed: whoever writes is alone, so the order of ids is the order of commits
+
+reworded(
+    feed._FEED,
+    """
+SELECT '0' AS xid, id, job_id, kind, scope, event, from_status, to_status, attempt, actor, reason,
+  data, created_at
+FROM job_events WHERE id >= :id ORDER BY id LIMIT :limit""",
+)
+reworded(
+    feed._NEWEST,
+    "SELECT '0' AS xid, id, created_at FROM job_events ORDER BY id DESC LIMIT 1",
+)
+reworded(feed._STATE, "SELECT '0' AS system, NULL AS held_back_s")
 
 
 # The lines of one job

@@ -1,0 +1,144 @@
+"""What may be asked of the lists: which jobs, and which page of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from queueapp.api.describe import WHOLE
+from queueapp.api.schemas import MOST_EVENTS, Text, _digits, _Query, _says, _truth
+from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, instant
+from queueapp.jobs.queries import FeedCursor, JobFilter, Span, View
+from queueapp.jobs.status import Status
+
+MOST_JOBS = 500
+NOW = "now"
+# Bodies may be of 256 KiB each.
+MOST_WITH_BODIES = 50
+# Nothing is older, and an instant can be reckoned with on both sides of these.
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def _statuses(text: Any) -> Any:
+    names = text.split(",") if isinstance(text, str) else text
+    for name in names:
+        if name not in set(Status):
+            raise ValueError(f"must be one or more of {', '.join(Status)}")
+    return tuple(Status(name) for name in names)
+
+
+def _names(text: Any) -> Any:
+    return tuple(text.split(",")) if isinstance(text, str) else text
+
+
+def _instant(text: Any) -> datetime:
+    try:
+        found = instant(str(text))
+    except OverflowError:
+        found = None
+    if found is None or not _EARLIEST <= found < _LATEST:
+        raise ValueError("must be a time from the years 1970 to 9998")
+    return found
+
+
+def _feed_cursor(text: Any) -> Any:
+    return text if text == NOW else FeedCursor.parse(str(text))
+
+
+Cursor = Annotated[
+    int,
+    Field(ge=1, lt=2**63),
+    BeforeValidator(_digits),
+    # What it is made of may change.
+    WithJsonSchema({"type": "string"}),
+]
+_Priority = Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)]
+_Instant = Annotated[
+    datetime,
+    BeforeValidator(_instant),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+
+
+class JobsFilter(_Query):
+    """Which jobs."""
+
+    status: Annotated[
+        tuple[Status, ...],
+        BeforeValidator(_statuses),
+        _says("One or more, repeated or separated by commas."),
+    ] = ()
+    due: Annotated[
+        Annotated[bool, BeforeValidator(_truth)] | None,
+        _says("Queued jobs whose time has come; false: those whose time is still to come."),
+    ] = None
+    kind: Annotated[Text | None, _says("Exactly this kind.")] = None
+    producer: Annotated[Text | None, _says("Exactly this producer.")] = None
+    priority: Annotated[_Priority | None, _says("Exactly this priority.")] = None
+    priority_min: Annotated[_Priority | None, _says("This priority or a higher one.")] = None
+    priority_max: Annotated[_Priority | None, _says("This priority or a lower one.")] = None
+    fingerprint: Annotated[Text | None, _says("Exactly this error fingerprint.")] = None
+    idempotency_key: Annotated[Text | None, _says("Exactly this key.")] = None
+    created_from: Annotated[_Instant | None, _says("Created then or later.")] = None
+    created_to: Annotated[_Instant | None, _says("Created before then.")] = None
+    available_from: Annotated[_Instant | None, _says("Due then or later.")] = None
+    available_to: Annotated[_Instant | None, _says("Due before then.")] = None
+    finished_from: Annotated[_Instant | None, _says("Ended for good then or later.")] = None
+    finished_to: Annotated[_Instant | None, _says("Ended for good before then.")] = None
+    fields: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_names),
+        WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(WHOLE)}}),
+        _says("Only these, separated by commas; else all but payload, result and error_message."),
+    ] = ()
+
+    def where(self, producer: str | None) -> JobFilter:
+        """The filter, for jobs of ``producer`` if that is given."""
+        views = {None: None, True: View.DUE, False: View.SCHEDULED}
+        return JobFilter(
+            status=self.status,
+            view=views[self.due],
+            kind=self.kind,
+            producer=producer,
+            priority=self.priority,
+            priority_min=self.priority_min,
+            priority_max=self.priority_max,
+            fingerprint=self.fingerprint,
+            idempotency_key=self.idempotency_key,
+            created=Span(self.created_from, self.created_to),
+            available=Span(self.available_from, self.available_to),
+            finished=Span(self.finished_from, self.finished_to),
+        )
+
+
+class JobsQuery(JobsFilter):
+    """Which jobs to list, and which page of them."""
+
+    limit: Annotated[
+        int, Field(ge=1, le=MOST_JOBS, description="How many jobs."), BeforeValidator(_digits)
+    ] = 50
+    before: Annotated[Cursor | None, _says("The `next` of another page: older jobs.")] = None
+    after: Annotated[Cursor | None, _says("The `previous` of another page: newer jobs.")] = None
+    count: Annotated[
+        bool, BeforeValidator(_truth), _says("Say how many there are, 10,000 at most.")
+    ] = False
+
+
+class ExportQuery(JobsFilter):
+    """Which jobs to export."""
+
+
+class FeedQuery(_Query):
+    """Which lines of the feed."""
+
+    after: Annotated[
+        FeedCursor | str | None,
+        BeforeValidator(_feed_cursor),
+        WithJsonSchema({"type": "string"}),
+        _says("The `next` of the answer before; `now`: behind what there is. Else the oldest."),
+    ] = None
+    limit: Annotated[
+        int, Field(ge=1, le=MOST_EVENTS, description="How many lines."), BeforeValidator(_digits)
+    ] = 100

@@ -1,0 +1,45 @@
+"""Instants that Python has not: 'infinity' and years beyond 9999, written by other means than ours.
+
+The driver refuses a whole answer for one of them; a page that shows jobs shows them all the same.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg import DataError
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
+
+# With room on both sides for whoever adds a span or takes one away.
+EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+
+_OID = psycopg.adapters.types["timestamptz"].oid
+
+
+class _Nearest(Loader):
+    """Reads as the driver does, and what is out of reach as the first or last that is not."""
+
+    def __init__(self, oid: int, context: Any = None) -> None:
+        super().__init__(oid, context)
+        usual = psycopg.adapters.get_loader(_OID, Format.TEXT)
+        assert usual
+        self._usual = usual(oid, context)
+
+    def load(self, data: Buffer) -> datetime:
+        """Read one instant."""
+        try:
+            instant: datetime = self._usual.load(data)
+        except DataError:
+            text = bytes(data)
+            return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
+        return min(max(instant, EARLIEST), LATEST)
+
+
+def read_any_instant(connection: psycopg.Connection[Any]) -> None:
+    """Let ``connection`` read every instant that a row can hold."""
+    connection.adapters.register_loader("timestamptz", _Nearest)

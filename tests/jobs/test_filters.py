@@ -1,0 +1,114 @@
+"""What a filter makes a list read: a part of an index where one knows, else a bounded window."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import queries
+from queueapp.jobs.queries import JobFilter, Span, View, candidates, listing
+from queueapp.jobs.queries.candidates import find_candidates
+from queueapp.jobs.status import Status
+from tests.factories import make_job
+from tests.jobs.explain import Prepared
+from tests.jobs.seeds import seed
+
+
+def around(seconds: float) -> Span:
+    now = datetime.now(UTC)
+    return Span(now - timedelta(seconds=seconds), now + timedelta(seconds=seconds))
+
+
+def last(seconds: float) -> Span:
+    return Span(datetime.now(UTC) - timedelta(seconds=seconds), None)
+
+
+FAILED, QUEUED = (Status.FAILED,), (Status.QUEUED,)
+
+
+@pytest.mark.postgresql("plans and what they read")
+def test_an_index_answers_for_what_it_knows(session: Session) -> None:
+    """Each names a few rows of 40,000; reading an index to its end would take hundreds of pages."""
+    seed(session, 40_000)
+    queries.bound_reads(session, seconds=10)
+    narrow: list[tuple[JobFilter, str]] = [
+        (JobFilter(finished=last(20)), "ix_jobs_finished"),
+        (JobFilter(finished=last(20), status=FAILED), "ix_jobs_finished"),
+        (JobFilter(finished=last(20), status=FAILED, fingerprint="f1"), "ix_jobs_failed_fing"),
+        (JobFilter(available=around(5), status=QUEUED), "ix_jobs_claim"),
+        (JobFilter(available=around(5), view=View.DUE), "ix_jobs_claim"),
+        (JobFilter(status=QUEUED, priority=77), "ix_jobs_claim"),
+        (JobFilter(status=QUEUED, priority_min=77), "ix_jobs_claim"),
+        (JobFilter(idempotency_key="key-70"), "uq_jobs_idempotency"),
+    ]
+
+    for where, index in narrow:
+        plan = _run(session, where)
+        assert {name for name in plan.indexes if not name.startswith(index)} <= {"ix_jobs_claim"}
+        assert plan.reading < 400, (where, plan.reading)
+        assert not plan.scans("Seq Scan")
+
+
+def _run(session: Session, where: JobFilter) -> Any:
+    statement = candidates._statement(where)
+    assert statement is not None
+    with Prepared(session.connection(), "filtered", statement.replace("::timestamptz", "")) as it:
+        return it.run(**candidates._parameters(where))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        JobFilter(created=last(3600)),
+        JobFilter(available=last(3600)),
+        JobFilter(priority_min=0, priority_max=0),
+        JobFilter(status=(Status.QUEUED, Status.RUNNING), priority_min=0),
+    ],
+    ids=repr,
+)
+def test_what_no_index_knows_is_looked_for_in_a_window_at_a_time(
+    session: Session, monkeypatch: pytest.MonkeyPatch, where: JobFilter
+) -> None:
+    monkeypatch.setattr(listing, "SCAN_LIMIT", 4)
+    wanted = make_job(session).id
+    for _ in range(6):
+        make_job(session, priority=-9, created_at=LONG_AGO, available_at=LONG_AGO)
+    session.expunge_all()
+
+    first = queries.list_jobs(session, where)
+    second = queries.list_jobs(session, where, before=first.older)
+
+    assert (first.rows, first.cut, first.older) == ([], True, 4)
+    assert ([job.id for job in second.rows], second.cut) == ([wanted], False)
+
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def test_a_range_that_holds_too_many_is_looked_for_in_windows(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 2)
+    made = [make_job(session, Status.FAILED).id for _ in range(3)]
+    where = JobFilter(finished=last(3600), status=FAILED)
+
+    found = find_candidates(session, where)
+
+    assert found is not None
+    assert found.many
+    assert [job.id for job in queries.list_jobs(session, where).rows] == made[::-1]
+
+
+@pytest.mark.postgresql("instants without end")
+def test_a_range_without_an_end_has_whatever_comes_last(session: Session) -> None:
+    job = make_job(session, Status.FAILED).id
+    session.execute(sa.text("UPDATE jobs SET finished_at = 'infinity'"))
+
+    found = find_candidates(session, JobFilter(finished=last(3600)))
+
+    assert found is not None
+    assert found.ids == [job]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from flask import Flask, Response, request
 
-from queueapp.api import bulk, docs_page, health, jobs, kinds, leases, openapi, stats, waiting
+from queueapp.api import (
+    bulk,
+    docs_page,
+    health,
+    kinds,
+    leases,
+    moves,
+    openapi,
+    stats,
+    waiting,
+)
 from queueapp.api.contract import API_VERSION, VERSION, is_ours
 
 LARGEST_BODY = 1024 * 1024
@@ -15,7 +25,8 @@ def init_app(app: Flask) -> None:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
-    for part in (bulk, jobs, kinds, leases, stats, openapi, docs_page, health):
+    # ``moves`` adds to the routes of ``jobs``.
+    for part in (bulk, moves, kinds, leases, stats, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     leases.init_app(app)

@@ -12,6 +12,7 @@ from queueapp.api import (
     leases,
     moves,
     openapi,
+    operations,
     stats,
     waiting,
 )
@@ -26,7 +27,7 @@ def init_app(app: Flask) -> None:
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
-    for part in (bulk, moves, kinds, leases, stats, openapi, docs_page, health):
+    for part in (bulk, moves, operations, kinds, leases, stats, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     leases.init_app(app)

@@ -27,9 +27,11 @@ _END = "SELECT pg_advisory_xact_lock(%(key)s::bigint)"
 # that are older than any transaction which the plan can have met.
 _UNCHANGED = """
 SELECT a.id FROM unnest(%(ids)s::bigint[]) AS a(id)
-WHERE NOT EXISTS (
-  SELECT FROM job_events e WHERE e.job_id = a.id AND e.created_at >= %(since)s::timestamptz
-    AND NOT pg_visible_in_snapshot(e.xid, %(snapshot)s::pg_snapshot))
+WHERE (
+  SELECT e.id FROM job_events e
+  WHERE e.job_id = a.id AND e.created_at >= %(since)s::timestamptz
+    AND NOT pg_visible_in_snapshot(e.xid, %(snapshot)s::pg_snapshot)
+  LIMIT 1) IS NULL
 ORDER BY a.id
 """
 _LONGEST_TRANSACTION = timedelta(days=1)

@@ -70,6 +70,14 @@ class KindNotFound(QueueError):
     title = "No such kind"
 
 
+class OperationNotFound(QueueError):
+    """No operation of that id: it was never planned, or its lines of the ledger are too old."""
+
+    code = "operation_not_found"
+    status = 404
+    title = "No such operation"
+
+
 class PageNotFound(QueueError):
     """The router knows no such address."""
 
@@ -100,6 +108,22 @@ class JobBusy(QueueError):
     code = "job_busy"
     status = 409
     title = "The job is locked by somebody else"
+
+
+class OperationBusy(QueueError):
+    """Somebody else is applying the operation at this moment."""
+
+    code = "operation_busy"
+    status = 409
+    title = "The operation is being applied by somebody else"
+
+
+class OperationStopped(QueueError):
+    """The operation was stopped, and stays so: plan another one for what it has left."""
+
+    code = "operation_stopped"
+    status = 409
+    title = "The operation was stopped"
 
 
 class IdempotencyConflict(QueueError):

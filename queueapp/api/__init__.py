@@ -10,11 +10,12 @@ from queueapp.api import (
     export,
     feed,
     health,
-    jobs,
     kinds,
     leases,
     lists,
+    moves,
     openapi,
+    operations,
     stats,
     waiting,
 )
@@ -28,7 +29,9 @@ def init_app(app: Flask) -> None:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
-    for part in (bulk, lists, export, jobs, feed, kinds, leases, stats, openapi, docs_page, health):
+    # ``moves`` adds to the routes of ``jobs``.
+    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, openapi, docs_page)
+    for part in (*parts, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     leases.init_app(app)

@@ -106,7 +106,11 @@ class Example:
     json: Any = None
     lines: tuple[Any, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
-    path: tuple[tuple[str, str], ...] = (("job_id", "1"), ("kind", "demo.echo"))
+    path: tuple[tuple[str, str], ...] = (
+        ("job_id", "1"),
+        ("kind", "demo.echo"),
+        ("operation_id", "5f0c2a9d83b1e647"),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""``flask jobs``: enqueue, look at, cancel, retry and take back jobs from a terminal."""
+"""``flask jobs``: enqueue, look at, move and take back jobs from a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,24 +12,25 @@ from flask.cli import AppGroup
 from queueapp import handlers
 from queueapp.api.describe import event, json_text, listed_job, whole_job
 from queueapp.at_once import at_once
-from queueapp.commands import layout
+from queueapp.commands import layout, moves
 from queueapp.commands.enqueue_file import enqueue_file
 from queueapp.commands.explain import why
 from queueapp.commands.parameters import Duration, Instant, JobId, Payload, Text, actor
-from queueapp.errors import QueueError, UnknownKind
+from queueapp.errors import UnknownKind
 from queueapp.extensions import db
 from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
-from queueapp.jobs.transitions import Moved
 
 _EVENTS_SHOWN = 200
 _PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 
-group = AppGroup("jobs", help="Enqueue, list, show, cancel, retry and take back jobs.")
+group = AppGroup("jobs", help="Enqueue, list, show, move and take back jobs.")
 group.add_command(why)
+for one in moves.COMMANDS:
+    group.add_command(one)
 
 
 def init_app(app: Flask) -> None:
@@ -173,34 +174,6 @@ def show(job_id: int, traceback: bool, as_json: bool) -> None:
 
 
 @group.command()
-@click.argument("job_ids", type=JobId(), nargs=-1, required=True)
-@click.option("--reason", type=Text(), help="Why; the ledger keeps it.")
-def cancel(job_ids: Sequence[int], reason: str | None) -> None:
-    """Cancel waiting jobs; ask the handlers of running ones to stop.
-
-    \b
-    Examples:
-      flask jobs cancel 42
-      flask jobs cancel 42 43 44 --reason "sent by mistake"
-    """
-    _each(transitions.cancel, job_ids, reason)
-
-
-@group.command()
-@click.argument("job_ids", type=JobId(), nargs=-1, required=True)
-@click.option("--reason", type=Text(), help="Why; the ledger keeps it.")
-def retry(job_ids: Sequence[int], reason: str | None) -> None:
-    """Let failed or cancelled jobs run again, with all their attempts.
-
-    \b
-    Examples:
-      flask jobs retry 42 --reason "the provider is back"
-      flask jobs list --status failed --json | jq .id | xargs flask jobs retry
-    """
-    _each(transitions.requeue, job_ids, reason)
-
-
-@group.command()
 def sweep() -> None:
     """Take back jobs whose worker is gone, where no worker is left to do so.
 
@@ -227,23 +200,6 @@ def sweep() -> None:
         if not batch:
             break
     click.echo(f"{taken} jobs taken back")
-
-
-def _each(verb: Callable[..., list[Moved]], job_ids: Sequence[int], reason: str | None) -> None:
-    """Move the jobs one by one: a refusal is told and does not stop the others."""
-    session, refused = db.session(), 0
-    for job_id in job_ids:
-        try:
-            moved = transitions.one(verb, session, job_id, actor=actor(), reason=reason, via="cli")
-        except QueueError as error:
-            session.rollback()
-            click.echo(f"Error: {error.message}", err=True)
-            refused += 1
-        else:
-            session.commit()
-            click.echo(f"job {job_id} {moved.event}: {moved.from_status} → {moved.to_status}")
-    if refused:
-        raise click.exceptions.Exit(1)
 
 
 def _statuses(given: Sequence[str]) -> tuple[Status, ...]:

@@ -11,14 +11,25 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from queueapp.api.answers import JobSummary
 from queueapp.api.contract import Operation, operations
 from queueapp.api.list_schemas import JobsQuery
 from queueapp.api.schemas import JobBody
+from queueapp.jobs.status import Status
 from tests.api.conftest import Api, body
+from tests.factories import make_job
 
+# A newcomer's job is not in every status at once.
+NEEDS = {
+    "jobs_hold": Status.QUEUED,
+    "jobs_unhold": Status.HELD,
+    "jobs_reschedule": Status.QUEUED,
+    "jobs_run_now": Status.QUEUED,
+    "jobs_release": Status.RUNNING,
+}
 EXAMPLE = re.compile(r'data-example="(\w+)">(.*?)</pre>', re.DOTALL)
 
 
@@ -58,17 +69,25 @@ def run(client: FlaskClient, command: str, headers: dict[str, str] | None = None
 
 
 def test_every_example_does_what_the_page_says(
-    app: Flask, api: Api, client: FlaskClient, docs: str
+    app: Flask, api: Api, client: FlaskClient, session: Session, docs: str
 ) -> None:
     job = api.make()
+    others = {name: make_job(session, status) for name, status in NEEDS.items()}
+    session.commit()
     lease: dict[str, Any] = {}
     done: list[tuple[str, str]] = []
     found = examples(docs)
     declared: dict[str, Operation] = {one.name: one for one in operations(app)}
     assert {name for name, _ in found} == set(declared) - {"openapi_openapi", "docs_page"}
+    operation = "5f0c2a9d83b1e647"
     for name, command in found:
+        command = command.replace("5f0c2a9d83b1e647", operation)
         # The number on the page is that of a newcomer's first job.
-        command = command.replace("/api/jobs/1", f"/api/jobs/{job['id']}")
+        number = others[name].id if name in others else job["id"]
+        command = command.replace("/api/jobs/1", f"/api/jobs/{number}")
+        if name == "jobs_release":
+            seen = body(api.get(f"/{number}"))["claimed_at"]
+            command = command.replace("2030-01-31T08:00:00.000000Z", seen)
         if lease:
             command = command.replace('"id": 1,', f'"id": {lease["id"]},')
             command = command.replace("0b2d0ac6-0a5c-4c4e-9c2f-3a4d5e6f7a8b", lease["token"])
@@ -78,6 +97,8 @@ def test_every_example_does_what_the_page_says(
         assert answer.status_code in declared[name].contract.answers, (command, answer.text)
         if "atomic=false" in command:
             assert body(answer)["counts"] == {"new": 1, "replay": 0, "conflict": 0, "invalid": 1}
+        if name == "operations_plan":
+            operation = body(answer)["id"]
         if name == "leases_lease":
             [lease] = body(answer)["items"]
         elif name.startswith("leases_"):

@@ -10,11 +10,16 @@ from typing import get_args
 from flask import Flask
 
 from queueapp.api import LARGEST_BODY, describe, lease_schemas
+from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
 from queueapp.api.list_schemas import JobsQuery
+from queueapp.api.operation_schemas import Operation, OperationBody, OperationFilter
+from queueapp.api.operations import MOST_BATCHES
 from queueapp.api.schemas import EventsQuery, JobBody
 from queueapp.auth import Permission, Role
 from queueapp.auth.access import declared
 from queueapp.auth.roles import GRANTS
+from queueapp.jobs import operations
+from queueapp.jobs.operations import BATCH
 from queueapp.jobs.why import RULES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
@@ -67,6 +72,23 @@ def test_every_field_of_leases_is_documented() -> None:
         assert f"`{name}`" in told
     for end in ends:
         assert f"| `{get_args(end.model_fields['verb'].annotation)[0]}` |" in told
+
+
+def test_every_field_of_operations_is_documented() -> None:
+    told = section("Many jobs at once")
+
+    assert first_column(told) == set(OperationBody.model_fields) | set(Operation.model_fields)
+    for name in (*OperationFilter.model_fields, *operations.VERBS):
+        assert f"`{name}`" in told
+    assert f"{BATCH} in a transaction" in told
+    assert f"{BATCH * MOST_BATCHES:,} jobs" in told
+
+
+def test_every_field_of_moves_is_documented() -> None:
+    told = section("Hold, reschedule, release")
+
+    for name in (*RescheduleBody.model_fields, *ReleaseBody.model_fields):
+        assert f"`{name}`" in told
 
 
 def test_the_limits_are_those_of_the_code() -> None:

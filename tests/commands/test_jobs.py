@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from flask.testing import FlaskCliRunner
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
+from queueapp.commands.moves import COMMANDS
 from queueapp.jobs import control
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Status
@@ -48,7 +50,8 @@ def jobs(runner: FlaskCliRunner) -> Terminal:
 
 
 def test_every_command_teaches_with_an_example(app: Flask, runner: FlaskCliRunner) -> None:
-    for words in (["jobs", name] for name in ("enqueue", "list", "show", "cancel", "retry", "why")):
+    names = ["enqueue", "list", "show", "why", *(one.name or "" for one in COMMANDS)]
+    for words in (["jobs", name] for name in names):
         text = runner.invoke(args=[*words, "--help"]).stdout
         assert f"flask {' '.join(words)} " in text.partition("Examples:")[2]
 
@@ -220,20 +223,45 @@ def test_a_missing_job_is_named(jobs: Terminal) -> None:
         ("cancel", Status.QUEUED, "cancelled: queued → cancelled"),
         ("cancel", Status.RUNNING, "cancel_requested: running → running"),
         ("retry", Status.FAILED, "requeued: failed → queued"),
+        ("hold", Status.QUEUED, "held: queued → held"),
+        ("unhold", Status.HELD, "unheld: held → queued"),
+        ("reschedule --delay 5m", Status.HELD, "rescheduled: held → held"),
+        ("reschedule --priority 7", Status.QUEUED, "rescheduled: queued → queued"),
+        ("run-now", Status.QUEUED, "rescheduled: queued → queued"),
+        ("release", Status.RUNNING, "released: running → queued"),
     ],
 )
 def test_a_move_is_told_and_signed(
     jobs: Terminal, session: Session, verb: str, status: Status, moved: str
 ) -> None:
-    job = make_job(session, status)
+    soon = datetime.now(UTC) + timedelta(minutes=1)
+    job = make_job(session, status, available_at=soon)
     session.commit()
+    claim = ["--claimed-at", job.claimed_at.isoformat()] if job.claimed_at else []
 
-    result = jobs(verb, str(job.id), "--reason", "because")
+    result = jobs(*verb.split(), str(job.id), "--reason", "because", *claim * (verb == "release"))
 
     assert result.stdout == f"job {job.id} {moved}\n"
     last = session.scalars(sa.select(JobEvent).order_by(JobEvent.id.desc())).first()
     assert last is not None
     assert (last.actor, last.reason, last.data["via"]) == (ME, "because", "cli")
+
+
+def test_a_move_to_where_a_job_stands_says_so(jobs: Terminal, session: Session) -> None:
+    job = make_job(session, priority=7)
+    session.commit()
+
+    for words in (["run-now"], ["reschedule", "--priority", "7"]):
+        result = jobs(*words, str(job.id))
+        assert (result.exit_code, result.stdout) == (0, f"job {job.id} stands there already\n")
+
+
+@pytest.mark.parametrize("words", [[], ["--delay", "5", "--at", "2030-01-31T08:00:00Z"]])
+def test_a_reschedule_needs_one_place(jobs: Terminal, session: Session, words: list[str]) -> None:
+    job = make_job(session)
+    session.commit()
+
+    assert jobs("reschedule", str(job.id), *words).exit_code == 2
 
 
 def test_one_refusal_does_not_stop_the_others(jobs: Terminal, session: Session) -> None:

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from queueapp.jobs.sqlite import leases, people, producers, reads, upkeep, why, workers
+from queueapp.jobs.sqlite import (
+    leases,
+    operations,
+    people,
+    producers,
+    reads,
+    upkeep,
+    why,
+    workers,
+)
 from queueapp.jobs.sqlite.replacements import answer, known
 
-__all__ = ["answer", "known", "leases", "people", "producers", "reads", "upkeep", "why", "workers"]
+__all__ = [
+    "answer",
+    "known",
+    "leases",
+    "operations",
+    "people",
+    "producers",
+    "reads",
+    "upkeep",
+    "why",
+    "workers",
+]

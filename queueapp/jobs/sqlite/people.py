@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row
@@ -13,7 +13,8 @@ from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import after, clock, clock_text
 from queueapp.jobs.status import FINAL, Verb, sources
-from queueapp.jobs.transitions import people, retention
+from queueapp.jobs.transitions import people_statements as statements
+from queueapp.jobs.transitions import retention
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class _Move:
     reason: str | None = None
 
 
-# (the row as it was, the parameters, its place among the rows moved, how many those are)
-_Decide: TypeAlias = Callable[[Row[Any], Parameters, int, int], _Move]
+# (the row as it was, the parameters, its place among the rows found, how many those are); None: it
+# stays as it is
+_Decide: TypeAlias = Callable[[Row[Any], Parameters, int, int], _Move | None]
 
 
 def _verb(statement: str, verb: Verb, guard: str = "true") -> Callable[[_Decide], _Decide]:
@@ -41,16 +43,17 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
         @instead_of(statement, writes=True)
         def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
             rows = fetch(connection, target, **given)
-            moves = [decide(row, given, nth, len(rows)) for nth, row in enumerate(rows)]
-            for row, move in zip(rows, moves, strict=True):
+            decided = [(row, decide(row, given, nth, len(rows))) for nth, row in enumerate(rows)]
+            moves = [(row, move) for row, move in decided if move is not None]
+            for row, move in moves:
                 _write(connection, row.id, move.sets)
-            log(connection, [_event(*each, given) for each in zip(rows, moves, strict=True)])
+            log(connection, [_event(*each, given) for each in moves])
             names = ("id", "event", "from_status", "to_status")
             return made(
                 names,
                 [
                     (row.id, move.event, row.status, move.sets.get("status", row.status))
-                    for row, move in zip(rows, moves, strict=True)
+                    for row, move in moves
                 ],
             )
 
@@ -73,11 +76,15 @@ def _event(row: Row[Any], move: _Move, given: Parameters) -> dict[str, Any]:
         to_status=move.sets.get("status", row.status),
         attempt=row.attempts,
         reason=move.reason if given["reason"] is None else given["reason"],
-        data={"via": given["via"], **move.data},
+        data={"via": given["via"], **_operation(given), **move.data},
     )
 
 
-@_verb(people._CANCEL, Verb.CANCEL, "cancel_requested_at IS NULL")
+def _operation(given: Parameters) -> dict[str, Any]:
+    return {} if given["operation"] is None else {"operation": given["operation"]}
+
+
+@_verb(statements.CANCEL, Verb.CANCEL, "cancel_requested_at IS NULL")
 def _cancel(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
     now = clock_text()
     if row.status == "running":
@@ -85,7 +92,7 @@ def _cancel(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
     return _Move("cancelled", {"status": "cancelled", "finished_at": now, "held_for": None})
 
 
-@_verb(people._REQUEUE, Verb.REQUEUE)
+@_verb(statements.REQUEUE, Verb.REQUEUE)
 def _requeue(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
     folded = {
         "attempts": 0, "handbacks": 0, "available_at": clock_text(), "cancel_requested_at": None,
@@ -95,13 +102,13 @@ def _requeue(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move
     return _Move("requeued", {"status": "queued", **folded, **cleared}, {**folded, "was": was})
 
 
-@_verb(people._HOLD, Verb.HOLD)
+@_verb(statements.HOLD, Verb.HOLD)
 def _hold(_row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
     held_for = {"held_for": given["held_for"]}
     return _Move("held", {"status": "held", **held_for}, held_for)
 
 
-@_verb(people._UNHOLD, Verb.UNHOLD, ":held_for IS NULL OR held_for = :held_for")
+@_verb(statements.UNHOLD, Verb.UNHOLD, ":held_for IS NULL OR held_for = :held_for")
 def _unhold(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move:
     due = row.available_at
     if given["spread_s"] > 0:
@@ -111,8 +118,10 @@ def _unhold(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move:
     return _Move("unheld", sets, {"available_at": due, "was": was})
 
 
-@_verb(people._RESCHEDULE, Verb.RESCHEDULE)
-def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
+@_verb(statements.RESCHEDULE, Verb.RESCHEDULE)
+def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move | None:
+    if given["only_if_changed"] and not _changes(row, given):
+        return None
     due = given["available_at"]
     if due is None:
         due = row.available_at if given["delay_s"] is None else after(given["delay_s"])
@@ -124,7 +133,30 @@ def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Mo
     return _Move("rescheduled", place, {**place, "was": was})
 
 
-@_verb(people._RELEASE, Verb.RELEASE, "lease_token = :token")
+def _changes(row: Row[Any], given: Parameters) -> bool:
+    due: datetime = row.available_at
+    asked: datetime | None = given["available_at"]
+    delay_s: float | None = given["delay_s"]
+    if given["priority"] not in (None, row.priority):
+        return True
+    if asked is not None:
+        return asked != due
+    if delay_s is None:
+        return False
+    ahead_s = (due - clock()).total_seconds()
+    return abs(ahead_s - delay_s) > statements.SAME_DELAY_S if delay_s else ahead_s > 0
+
+
+@_verb(
+    statements.RUN_NOW, Verb.RESCHEDULE, "status = 'queued' AND available_at > clock_timestamp()"
+)
+def _run_now(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
+    place = {"priority": row.priority, "available_at": clock_text()}
+    was = {"priority": row.priority, "available_at": row.available_at}
+    return _Move("rescheduled", place, {**place, "was": was})
+
+
+@_verb(statements.RELEASE, Verb.RELEASE, "lease_token = :token")
 def _release(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
     status = "failed" if row.attempts >= row.max_attempts else "queued"
     status = "cancelled" if row.cancel_requested_at is not None else status

@@ -17,6 +17,7 @@ from queueapp.jobs.transitions.holding import (
 )
 from queueapp.jobs.transitions.lost_lease import Expired
 from queueapp.jobs.transitions.people import (
+    By,
     Moved,
     PersonVerb,
     cancel,
@@ -24,6 +25,7 @@ from queueapp.jobs.transitions.people import (
     release,
     requeue,
     reschedule,
+    run_now,
     unhold,
 )
 from queueapp.jobs.transitions.producer import Enqueued, Json, NewJob, enqueue, enqueue_one
@@ -35,12 +37,13 @@ from queueapp.jobs.transitions.settle import (
     explain,
     settle,
 )
-from queueapp.jobs.transitions.single import one
+from queueapp.jobs.transitions.single import one, one_unless_there, release_claim
 from queueapp.jobs.transitions.sweeper import expire, locked_overdue
 
 __all__ = [
     "Age",
     "Begun",
+    "By",
     "Death",
     "Enqueued",
     "Exchange",
@@ -66,12 +69,15 @@ __all__ = [
     "hold",
     "locked_overdue",
     "one",
+    "one_unless_there",
     "purge",
     "purge_old",
     "release",
+    "release_claim",
     "renew",
     "requeue",
     "reschedule",
+    "run_now",
     "settle",
     "take_back",
     "unhold",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Unpack
+from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
 from queueapp.errors import IllegalMove, JobBusy, JobNotFound
 from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.status import Status, Verb, sources
-from queueapp.jobs.transitions.people import Moved, PersonVerb, cancel, release
+from queueapp.jobs.transitions.people import (
+    By,
+    Moved,
+    PersonVerb,
+    cancel,
+    release,
+    run_now,
+    unhold,
+)
 
 LOCK_NOT_AVAILABLE = "55P03"
 _PATIENCE = "2s"
+_HOLDER = "SELECT lease_token FROM jobs WHERE id = %(id)s AND claimed_at = %(claimed_at)s"
 
 
 def one(verb: PersonVerb, database: Database, job_id: int, **how: Any) -> Moved:
@@ -20,13 +31,45 @@ def one(verb: PersonVerb, database: Database, job_id: int, **how: Any) -> Moved:
 
     Raises JobNotFound, IllegalMove (with the status found) or JobBusy.
     """
+    status, moved = _attempt(verb, database, job_id, how)
+    if moved is None:
+        raise _refusal(verb, job_id, status)
+    return moved
+
+
+def one_unless_there(verb: PersonVerb, database: Database, job_id: int, **how: Any) -> Moved | None:
+    """The same for a verb that moves a job in the line; None: it is there already."""
+    status, moved = _attempt(verb, database, job_id, how)
+    if moved is None and status not in _sources(verb):
+        raise _refusal(verb, job_id, status)
+    return moved
+
+
+def release_claim(
+    database: Database, job_id: int, *, claimed_at: datetime, **by: Unpack[By]
+) -> Moved:
+    """Take a running job from whoever claimed it at ``claimed_at``.
+
+    That tells the claims of a job apart like their tokens, which are shown to nobody. Raises as
+    ``one`` does; IllegalMove also when somebody else has the job by now.
+    """
+    rows = run(database, _HOLDER, id=job_id, claimed_at=claimed_at)
+    token = rows[0].lease_token if rows else UUID(int=0)
+    return one(release, database, job_id, token=token, **by)
+
+
+def _attempt(
+    verb: PersonVerb, database: Database, job_id: int, how: dict[str, Any]
+) -> tuple[Status, Moved | None]:
     status = _lock(database, job_id)
     if status is None:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     moved = verb(database, [job_id], **how)
-    if not moved:
-        raise _refusal(verb, job_id, status)
-    return moved[0]
+    return status, moved[0] if moved else None
+
+
+def _sources(verb: PersonVerb) -> tuple[Status, ...]:
+    return (Status.QUEUED,) if verb is run_now else sources(Verb(verb.__name__))
 
 
 def _lock(database: Database, job_id: int) -> Status | None:
@@ -49,10 +92,12 @@ def _lock(database: Database, job_id: int) -> Status | None:
 
 
 def _refusal(verb: PersonVerb, job_id: int, status: Status) -> IllegalMove:
-    allowed = " or ".join(sources(Verb(verb.__name__)))
-    detail = f"job {job_id} is {status}; {verb.__name__} needs one that is {allowed}"
+    allowed, name = " or ".join(_sources(verb)), verb.__name__.replace("_", " ")
+    detail = f"job {job_id} is {status}; {name} needs one that is {allowed}"
     if verb is cancel and status is Status.RUNNING:
         detail = f"job {job_id} has already been asked to stop"
     if verb is release and status is Status.RUNNING:
         detail = f"job {job_id} has another holder now; look again"
+    if verb is unhold and status is Status.HELD:
+        detail = f"job {job_id} is held for its kind, which is on hold: lift that hold instead"
     return IllegalMove(detail, job_id=job_id, job_status=str(status))

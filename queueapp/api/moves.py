@@ -1,0 +1,165 @@
+"""One job, moved by a person: hold, unhold, reschedule, run now, release. Each commits its work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response
+
+from queueapp.api import answers, describe
+from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
+from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contract
+from queueapp.api.jobs import bp
+from queueapp.api.reading import read_id, read_model, read_reason
+from queueapp.api.schemas import ReasonBody
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.errors import IllegalMove, InvalidRequest, JobBusy, JobNotFound
+from queueapp.extensions import db
+from queueapp.handlers.problems import problem
+from queueapp.jobs import queries, transitions
+from queueapp.jobs.transitions import By, Moved, PersonVerb
+
+_REFUSES = (JobNotFound, IllegalMove, JobBusy)
+_NOW = Answer("The job as it is now.", answers.Job)
+_NOW_OR_THERE = Answer(
+    "The job as it is now. `Idempotent-Replayed` says that it stood there already, and nothing was"
+    " changed.",
+    answers.Job,
+    (REPLAYED,),
+)
+
+
+@bp.post("/<job_id>/hold")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: _NOW},
+    body=Body(ReasonBody, required=False),
+    refuses=_REFUSES,
+    more="It keeps its place in the line.",
+    examples=(Example("With a reason.", json={"reason": "wait for the new address"}),),
+)
+def hold(job_id: str) -> Response:
+    """Park a queued job until somebody lifts the hold."""
+    number, reason = read_id(job_id), read_reason()
+    return _moved(transitions.one(transitions.hold, db.session(), number, **_by(reason)))
+
+
+@bp.post("/<job_id>/unhold")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: _NOW},
+    body=Body(ReasonBody, required=False),
+    refuses=_REFUSES,
+    more="A job held for its kind is refused: it comes back when the hold on the kind is lifted.",
+    examples=(Example("Without a reason."),),
+)
+def unhold(job_id: str) -> Response:
+    """Let a job that was held by itself go on."""
+    number, how = read_id(job_id), {**_by(read_reason()), "held_for": "job"}
+    return _moved(transitions.one(transitions.unhold, db.session(), number, **how))
+
+
+@bp.post("/<job_id>/reschedule")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: _NOW_OR_THERE},
+    body=Body(RescheduleBody),
+    refuses=_REFUSES,
+    more="A held job stays held. A `delay` that leads to within two seconds of the present due time"
+    " changes nothing, so that a double click moves it once.",
+    examples=(
+        Example(
+            "Not before a moment.",
+            json={"available_at": "2030-01-31T08:00:00Z", "reason": "not before the sale"},
+        ),
+        Example("In ten minutes, ahead of others.", json={"delay": 600, "priority": 5}),
+    ),
+)
+def reschedule(job_id: str) -> Response:
+    """Change when a waiting job is due, or its priority."""
+    number, body = read_id(job_id), read_model(RescheduleBody)
+    how = {**place_of(body), "only_if_changed": True, **_by(body.reason)}
+    return _in_line(transitions.reschedule, number, how)
+
+
+@bp.post("/<job_id>/run-now")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: _NOW_OR_THERE},
+    body=Body(ReasonBody, required=False),
+    refuses=_REFUSES,
+    more="Its priority stays: jobs of a higher one, and those that have been due for longer, are"
+    " ahead of it.",
+    examples=(Example("Without a reason."),),
+)
+def run_now(job_id: str) -> Response:
+    """Make a queued job due that waits for its time."""
+    return _in_line(transitions.run_now, read_id(job_id), {**_by(read_reason())})
+
+
+@bp.post("/<job_id>/release")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: _NOW},
+    body=Body(ReleaseBody),
+    refuses=_REFUSES,
+    more="The attempt counts; with none left the job has failed. Its holder may still be at work:"
+    " then the job runs twice, and what the first one says is refused. Send the claim that you saw:"
+    " a job that has another holder by now is refused with `illegal_move`.",
+    examples=(
+        Example(
+            "The claim that the job showed.",
+            json={"claimed_at": "2030-01-31T08:00:00.000000Z", "reason": "its machine burnt down"},
+        ),
+    ),
+)
+def release(job_id: str) -> Response:
+    """Take a running job from the holder that you saw."""
+    number, body = read_id(job_id), read_model(ReleaseBody)
+    by = _by(body.reason)
+    moved = transitions.release_claim(db.session(), number, claimed_at=body.claimed_at, **by)
+    return _moved(moved)
+
+
+def place_of(body: Any) -> dict[str, Any]:
+    """Where in the line a body asks for. Raises InvalidRequest for nowhere and for two places."""
+    if body.available_at is not None and body.delay is not None:
+        raise _invalid(problem(("delay",), "give either delay or available_at"))
+    if body.available_at is None and body.delay is None and body.priority is None:
+        raise _invalid(problem((), "give available_at, delay or priority"))
+    return {
+        "available_at": body.available_at,
+        "delay_s": body.delay,
+        "priority": body.priority,
+    }
+
+
+def _invalid(found: dict[str, str]) -> InvalidRequest:
+    place = found["pointer"].removeprefix("/")
+    said = f"{place}: {found['detail']}" if place else found["detail"]
+    return InvalidRequest(said, errors=[found])
+
+
+def _by(reason: str | None) -> By:
+    return {"actor": current_principal().actor, "reason": reason, "via": "api"}
+
+
+def _in_line(verb: PersonVerb, number: int, how: dict[str, Any]) -> Response:
+    moved = transitions.one_unless_there(verb, db.session(), number, **how)
+    return _shown(number, {} if moved else {"Idempotent-Replayed": "true"})
+
+
+def _moved(moved: Moved) -> Response:
+    return _shown(moved.id, {})
+
+
+def _shown(number: int, headers: dict[str, str]) -> Response:
+    session = db.session()
+    job = describe.whole_job(queries.get_job(session, number))
+    session.commit()
+    return describe.json_answer(job, 200, headers)

@@ -1,0 +1,105 @@
+"""What operations over many jobs are asked for with, and what is said of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
+from queueapp.api.answers import Count
+from queueapp.api.schemas import _NOT_SENT, Text, _Body, _not_blank, _says
+from queueapp.jobs.status import Status
+
+VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now"]
+PLACE = ("available_at", "delay", "priority")
+
+
+def _statuses(names: Any) -> Any:
+    if not isinstance(names, list) or not names or len(names) > len(Status):
+        raise ValueError("must be a list of statuses")
+    if not all(isinstance(name, str) and name in set(Status) for name in names):
+        raise ValueError(f"must be one or more of {', '.join(Status)}")
+    return tuple(dict.fromkeys(Status(name) for name in names))
+
+
+_STATUSES = WithJsonSchema(
+    {
+        "type": "array",
+        "items": {"enum": [str(status) for status in Status]},
+        "minItems": 1,
+        "maxItems": len(Status),
+    }
+)
+
+
+class OperationFilter(_Body):
+    """Which jobs: those that match everything that is named; at least one field."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    status: Annotated[
+        Any, BeforeValidator(_statuses), _STATUSES, _says("One or more statuses.")
+    ] = _NOT_SENT
+    kind: Annotated[Text, _says("Exactly this kind.")] = _NOT_SENT
+    producer: Annotated[Text, _says("Exactly this producer.")] = _NOT_SENT
+    priority: Annotated[Priority, _says("Exactly this priority.")] = _NOT_SENT
+    fingerprint: Annotated[Text, _says("Exactly this error fingerprint.")] = _NOT_SENT
+    idempotency_key: Annotated[Text, _says("Exactly this key.")] = _NOT_SENT
+
+
+class OperationBody(_Body):
+    """What is to be done to which jobs, and why."""
+
+    verb: Annotated[VerbName, _says("As for a single job.")]
+    filter: Annotated[OperationFilter, _says("Which jobs.")]
+    reason: Annotated[
+        Reason,
+        Field(min_length=1, description="Why; the ledger keeps it with each job."),
+        AfterValidator(_not_blank),
+    ]
+    available_at: Annotated[
+        Due, _says("Of a reschedule: when they are to be due; not beside `delay`.")
+    ] = _NOT_SENT
+    delay: Annotated[
+        Delay, _says("Of a reschedule: seconds from when each is moved until it is due.")
+    ] = _NOT_SENT
+    priority: Annotated[Priority, _says("Of a reschedule: higher runs first.")] = _NOT_SENT
+
+
+class Operation(BaseModel):
+    """An operation as it stands."""
+
+    id: Annotated[str, _says("Its id; the lines of its jobs have it as `data.operation`.")]
+    state: Annotated[
+        Literal["planned", "applying", "stopped", "done"],
+        _says("`stopped` and `done` are for good."),
+    ]
+    verb: Annotated[VerbName, _says("What is done to each job.")]
+    filter: Annotated[
+        dict[str, Any],
+        _says("Which jobs; `status` has those of the statuses asked for that the verb can move."),
+    ]
+    available_at: Annotated[datetime | None, _says("Of a reschedule, as asked for.")]
+    delay: Annotated[float | None, _says("Of a reschedule, as asked for.")]
+    priority: Annotated[int | None, _says("Of a reschedule, as asked for.")]
+    reason: Annotated[str, _says("Why.")]
+    planned_by: Annotated[str, _says("Who planned it.")]
+    planned_at: Annotated[datetime, _says("When.")]
+    planned: Annotated[Count, _says("How many jobs it was planned for.")]
+    counts: Annotated[dict[Status, Count], _says("The same by their status then.")]
+    moved: Annotated[int, _says("How many it has moved.")]
+    skipped: Annotated[
+        int | None,
+        _says(
+            "When it is done: how many of the plan it left alone, because they had changed since or"
+            " somebody had them locked. null before, and where the plan has `more`."
+        ),
+    ]
+    left: Annotated[
+        Count,
+        _says("How many jobs it would still look at; those that have changed are among them."),
+    ]
+    changed_by: Annotated[str, _says("Who planned, applied or stopped it last.")]
+    changed_at: Annotated[datetime, _says("When.")]

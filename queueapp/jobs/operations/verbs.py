@@ -1,0 +1,45 @@
+"""The verbs that may be done to many jobs at once, and which jobs each can move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import ColumnElement, func
+
+from queueapp.jobs import transitions
+from queueapp.jobs.models import Job
+from queueapp.jobs.status import Status, Verb, sources
+from queueapp.jobs.transitions import PersonVerb
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """A verb over many jobs.
+
+    ``statuses`` and ``only``: which jobs it can move. ``how``: what it is always told.
+    """
+
+    move: PersonVerb
+    statuses: tuple[Status, ...]
+    only: tuple[ColumnElement[bool], ...] = ()
+    how: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+# By the names of the API. Release is not among them: it names the claim of one job.
+VERBS: dict[str, Bulk] = {
+    "cancel": Bulk(transitions.cancel, sources(Verb.CANCEL), (Job.cancel_requested_at.is_(None),)),
+    "retry": Bulk(transitions.requeue, sources(Verb.REQUEUE)),
+    "hold": Bulk(transitions.hold, sources(Verb.HOLD)),
+    "unhold": Bulk(
+        transitions.unhold, sources(Verb.UNHOLD), (Job.held_for == "job",), {"held_for": "job"}
+    ),
+    "reschedule": Bulk(
+        transitions.reschedule, sources(Verb.RESCHEDULE), (), {"only_if_changed": True}
+    ),
+    "run-now": Bulk(
+        transitions.run_now, (Status.QUEUED,), (Job.available_at > func.statement_timestamp(),)
+    ),
+}

@@ -1,0 +1,135 @@
+"""Which jobs an operation finds, a window of ids at a time, in the order of their ids.
+
+Where indexes know all that may match, the window is what they name; else it is the next
+``SCAN_LIMIT`` rows. Either way a look is bounded, and the next one goes on from its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from sqlalchemy import BigInteger, ColumnElement, any_, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from queueapp.jobs.models import Job
+from queueapp.jobs.operations.verbs import VERBS
+from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
+from queueapp.jobs.queries.candidates import find_candidates
+from queueapp.jobs.queries.filters import JobFilter, conditions
+from queueapp.jobs.status import Status
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where jobs are looked for: those that ``where`` finds and ``verb`` can move, with ids above
+    ``after`` and up to ``upto``.
+    """
+
+    verb: str
+    where: JobFilter
+    after: int
+    upto: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many jobs were found, by status; at least so many unless it is the ``whole`` number."""
+
+    by_status: dict[str, int]
+    whole: bool
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.by_status.values())
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The rows to look at: those of ``among``, which end at the id ``end``."""
+
+    among: list[ColumnElement[bool]]
+    end: int
+
+
+def statuses_of(verb: str, asked: tuple[Status, ...]) -> tuple[Status, ...]:
+    """The statuses asked for, all if none, that the verb can move."""
+    able = VERBS[verb].statuses
+    return tuple(status for status in able if status in asked) if asked else able
+
+
+def lock_next(
+    session: Session, place: Place, limit: int, *, seconds: float
+) -> tuple[list[int], int]:
+    """Lock the next jobs and return their ids, and the id up to which all have had their turn.
+
+    Rows that somebody else has locked are left out. There may be none where a look of so many
+    ``seconds`` ends, and more beyond.
+    """
+    deadline = monotonic() + seconds
+    while place.after < place.upto:
+        window = _window(session, place)
+        stmt = (
+            select(Job.id)
+            .where(*window.among, *_matching(place))
+            .order_by(Job.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True, key_share=True)
+        )
+        ids = list(session.scalars(stmt))
+        place = replace(place, after=ids[-1] if len(ids) == limit else window.end)
+        if ids or monotonic() > deadline:
+            return ids, place.after
+    return [], place.after
+
+
+def count(session: Session, place: Place, *, seconds: float) -> Counts:
+    """Count the jobs of ``place``, up to COUNT_LIMIT of them and no longer than ``seconds``."""
+    found: Counter[str] = Counter()
+    deadline = monotonic() + seconds
+    while place.after < place.upto:
+        window = _window(session, place)
+        room = COUNT_LIMIT - found.total()
+        matching = (
+            select(Job.status).where(*window.among, *_matching(place)).limit(room + 1).subquery()
+        )
+        stmt = select(matching.c.status, func.count()).group_by(matching.c.status)
+        for status, number in session.execute(stmt):
+            found[status] += number
+        if found.total() > COUNT_LIMIT:
+            # One too many was looked for, to know that there is one.
+            found[found.most_common(1)[0][0]] -= 1
+            return Counts(dict(found), whole=False)
+        place = replace(place, after=window.end)
+        if monotonic() > deadline and place.after < place.upto:
+            return Counts(dict(found), whole=False)
+    return Counts(dict(found), whole=True)
+
+
+def _matching(place: Place) -> list[ColumnElement[bool]]:
+    return [*conditions(place.where), *VERBS[place.verb].only]
+
+
+def _window(session: Session, place: Place) -> _Window:
+    bounds = [Job.id > place.after, Job.id <= place.upto]
+    named = _named_by_indexes(session, place)
+    if named is not None:
+        return _Window([Job.id == any_(literal(named, ARRAY(BigInteger)))], place.upto)
+    rows = select(Job.id).where(*bounds).order_by(Job.id).limit(SCAN_LIMIT).subquery()
+    last, number = session.execute(select(func.max(rows.c.id), func.count())).one()
+    end = last if number == SCAN_LIMIT else place.upto
+    return _Window([Job.id > place.after, Job.id <= end], end)
+
+
+def _named_by_indexes(session: Session, place: Place) -> list[int] | None:
+    """The ids of ``place`` that may match; None where indexes cannot tell, or name too many."""
+    found: list[int] = []
+    for status in place.where.status:
+        some = find_candidates(session, replace(place.where, status=(status,)))
+        if some is None or some.partial:
+            return None
+        found += some.ids
+    return sorted({i for i in found if place.after < i <= place.upto})

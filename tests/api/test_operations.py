@@ -1,0 +1,477 @@
+"""Operations over many jobs: planned, applied in batches, stopped; nothing is done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from queueapp.api import operations as views
+from queueapp.jobs import audit, operations, transitions
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.operations import driver, walk
+from queueapp.jobs.status import Event, Status
+from tests.api.conftest import body, pointers, problem
+from tests.factories import claim_one, make_job, outcome
+
+BOB = {"actor": "user:bob", "via": "api"}
+FAILED: dict[str, Any] = {"status": ["failed"]}
+
+
+class Operations:
+    """The operations of the API, and what the ledger says of their jobs."""
+
+    def __init__(self, client: FlaskClient, session: Session) -> None:
+        self.client, self.session = client, session
+
+    def plan(self, verb: str = "retry", where: Any = FAILED, **fields: Any) -> dict[str, Any]:
+        asked = {"verb": verb, "filter": where, "reason": "because of ü", **fields}
+        answer = self.client.post("/api/operations", json=asked)
+        assert answer.status_code == 201, answer.text
+        assert answer.headers["Location"] == f"/api/operations/{body(answer)['id']}"
+        return body(answer)
+
+    def apply(self, made: dict[str, Any], status: int = 200) -> dict[str, Any]:
+        answer = self.client.post(f"/api/operations/{made['id']}/apply")
+        assert answer.status_code == status, answer.text
+        return body(answer)
+
+    def stop(self, made: dict[str, Any]) -> dict[str, Any]:
+        answer = self.client.post(f"/api/operations/{made['id']}/stop", json={"reason": "enough"})
+        assert answer.status_code == 200, answer.text
+        return body(answer)
+
+    def show(self, made: dict[str, Any]) -> dict[str, Any]:
+        return body(self.client.get(f"/api/operations/{made['id']}"))
+
+    def jobs(self, count: int, status: Status = Status.FAILED, **fields: Any) -> list[int]:
+        ids = [make_job(self.session, status, **fields).id for _ in range(count)]
+        self.session.commit()
+        return ids
+
+    def moved(self, made: dict[str, Any]) -> list[int]:
+        """The jobs whose lines name the operation, as often as they do, after a look at these."""
+        self.session.rollback()
+        lines = self.session.scalars(
+            sa.select(JobEvent).where(JobEvent.job_id.is_not(None)).order_by(JobEvent.id)
+        )
+        mine = [line for line in lines if (line.data or {}).get("operation") == made["id"]]
+        assert {(line.reason, line.data["via"]) for line in mine} <= {("because of ü", "api")}
+        assert {line.actor for line in mine} <= {"user:local", "user:bob"}
+        return [line.job_id for line in mine if line.job_id is not None]
+
+    def lines(self, made: dict[str, Any]) -> list[str]:
+        self.session.rollback()
+        own = sa.select(JobEvent.event).where(JobEvent.scope == f"op:{made['id']}")
+        return list(self.session.scalars(own.order_by(JobEvent.id)))
+
+
+@pytest.fixture
+def bulk(client: FlaskClient, session: Session) -> Iterator[Operations]:
+    yield Operations(client, session)
+    session.rollback()
+    *_, (_, report) = audit.check(session)
+    assert report.clean, report.offenders
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs in a batch, one batch in a request."""
+    monkeypatch.setattr(driver, "BATCH", 2)
+    monkeypatch.setattr(views, "MOST_BATCHES", 1)
+
+
+def test_a_plan_counts_and_changes_nothing(bulk: Operations) -> None:
+    bulk.jobs(3, kind="a")
+    bulk.jobs(2, Status.CANCELLED, kind="a")
+    bulk.jobs(1, kind="b")
+    bulk.jobs(1, Status.SUCCEEDED, kind="a")
+
+    made = bulk.plan("retry", {"kind": "a"})
+
+    assert (made["state"], made["moved"], made["skipped"]) == ("planned", 0, None)
+    assert made["planned"] == made["left"] == {"count": 5, "more": False}
+    assert made["counts"] == {
+        "failed": {"count": 3, "more": False},
+        "cancelled": {"count": 2, "more": False},
+    }
+    assert made["filter"] == {"status": ["failed", "cancelled"], "kind": "a"}
+    assert (made["planned_by"], made["reason"]) == ("user:local", "because of ü")
+    assert bulk.moved(made) == []
+    assert bulk.show(made) == made
+
+
+@pytest.mark.parametrize(
+    ("indexed", "wanted_answers"),
+    [(True, [(2, 3), (4, 1)]), (False, [(2, 3), (3, 2)])],
+    ids=["indexed", "scanned"],
+)
+def test_batches_move_each_job_once_and_say_what_is_left(
+    bulk: Operations,
+    small_batches: None,
+    monkeypatch: pytest.MonkeyPatch,
+    indexed: bool,
+    wanted_answers: list[tuple[int, int]],
+) -> None:
+    if not indexed:
+        monkeypatch.setattr(walk, "find_candidates", lambda *_: None)
+        monkeypatch.setattr(walk, "SCAN_LIMIT", 3)
+    wanted = bulk.jobs(3)
+    bulk.jobs(2, Status.SUCCEEDED)
+    wanted += bulk.jobs(2)
+    made = bulk.plan()
+    assert made["planned"] == {"count": 5, "more": False}
+
+    answers = []
+    while (made := body(bulk.client.post(f"/api/operations/{made['id']}/apply")))[
+        "state"
+    ] != "done":
+        answers.append((made["moved"], made["left"]["count"]))
+        assert made["moved"] + made["left"]["count"] == 5
+
+    assert answers == wanted_answers
+    assert (made["moved"], made["skipped"], made["left"]["count"]) == (5, 0, 0)
+    assert bulk.moved(made) == wanted
+    assert bulk.lines(made)[0] == "op_planned"
+    assert bulk.lines(made)[-1] == "op_done"
+    lines = bulk.lines(made)
+    assert bulk.apply(made) == made == bulk.show(made) == bulk.stop(made)
+    assert bulk.lines(made) == lines
+
+
+def test_one_request_moves_several_batches(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 2)
+    wanted = bulk.jobs(5)
+
+    made = bulk.apply(bulk.plan())
+
+    assert (made["state"], bulk.moved(made)) == ("done", wanted)
+
+
+def test_a_look_goes_on_where_nothing_is_found_until_its_time_is_up(
+    bulk: Operations, small_batches: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "find_candidates", lambda *_: None)
+    monkeypatch.setattr(walk, "SCAN_LIMIT", 2)
+    bulk.jobs(7, Status.QUEUED)
+    wanted = bulk.jobs(1)
+    made = bulk.plan()
+
+    monkeypatch.setattr(driver, "LOOK_S", -1.0)
+    assert bulk.apply(made, 202)["moved"] == 0
+    monkeypatch.undo()
+    assert bulk.apply(made)["moved"] == 1
+    assert bulk.moved(made) == wanted
+    assert bulk.lines(made) == ["op_planned", "op_batch", "op_done"]
+
+
+def test_a_request_ends_when_its_time_is_up(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 2)
+    monkeypatch.setattr(views, "LONGEST_S", -1.0)
+    bulk.jobs(5)
+
+    assert bulk.apply(bulk.plan(), 202)["moved"] == 2
+
+
+VERBS: list[tuple[str, dict[str, Any], dict[Status, str]]] = [
+    (
+        "cancel",
+        {},
+        {Status.QUEUED: "cancelled", Status.RUNNING: "running", Status.HELD: "cancelled"},
+    ),
+    ("retry", {}, {Status.FAILED: "queued", Status.CANCELLED: "queued"}),
+    ("hold", {}, {Status.QUEUED: "held"}),
+    ("unhold", {}, {Status.HELD: "queued"}),
+    ("reschedule", {"delay": 60}, {Status.QUEUED: "queued", Status.HELD: "held"}),
+    ("reschedule", {"priority": 9}, {Status.QUEUED: "queued", Status.HELD: "held"}),
+    (
+        "reschedule",
+        {"available_at": "2030-01-31T08:00:00Z"},
+        {Status.QUEUED: "queued", Status.HELD: "held"},
+    ),
+    ("run-now", {}, {Status.QUEUED: "queued"}),
+]
+
+
+@pytest.mark.parametrize(("verb", "fields", "able"), VERBS, ids=lambda value: str(value)[:30])
+def test_every_verb_moves_the_jobs_that_it_can(
+    bulk: Operations, verb: str, fields: dict[str, Any], able: dict[Status, str]
+) -> None:
+    due = datetime.now(UTC) + timedelta(hours=1)
+    ids = {status: bulk.jobs(1, status, available_at=due)[0] for status in Status}
+
+    made = bulk.plan(verb, {"kind": "demo.echo"}, **fields)
+    done = bulk.apply(made)
+
+    assert made["planned"]["count"] == done["moved"] == len(able)
+    assert done["skipped"] == 0
+    assert bulk.moved(done) == sorted(ids[status] for status in able)
+    for status, after in able.items():
+        assert bulk.session.get_one(Job, ids[status]).status == after
+    for name, value in fields.items():
+        assert str(done[name]).startswith(str(value).removesuffix("Z"))
+
+
+# What is not in the plan is not touched
+
+
+def test_jobs_that_come_or_change_after_the_plan_are_left_alone(
+    bulk: Operations, session: Session
+) -> None:
+    same, gone, back = bulk.jobs(3)
+    made = bulk.plan()
+    late = bulk.jobs(1)
+    # One leaves the filter; another leaves it and comes back: it is not what was seen.
+    transitions.requeue(session, [gone, back], actor="user:eve")
+    transitions.settle(session, [outcome(claim_one(session, back), "fail")], actor="worker:1")
+    session.commit()
+
+    done = bulk.apply(made)
+
+    assert bulk.moved(made) == [same]
+    assert (done["moved"], done["skipped"]) == (1, 2)
+    statuses = [session.get_one(Job, i).status for i in (gone, back, *late)]
+    assert statuses == ["queued", "failed", "failed"]
+
+
+@pytest.mark.postgresql("transactions that overlap")
+def test_a_job_that_was_not_committed_yet_is_left_alone(
+    bulk: Operations, session: Session, engine: sa.Engine
+) -> None:
+    with Session(engine) as slow:
+        hidden = make_job(slow, Status.FAILED).id
+        [seen] = bulk.jobs(1)
+        assert hidden < seen
+        made = bulk.plan()
+        slow.commit()
+
+    done = bulk.apply(made)
+
+    assert (made["planned"]["count"], done["skipped"]) == (1, 0)
+    assert bulk.moved(made) == [seen]
+
+
+@pytest.mark.postgresql("row locks")
+def test_a_job_that_somebody_has_locked_is_skipped_and_counted(
+    bulk: Operations, engine: sa.Engine
+) -> None:
+    first, locked, last = bulk.jobs(3)
+    made = bulk.plan()
+    with engine.begin() as other:
+        other.execute(sa.select(Job.id).where(Job.id == locked).with_for_update())
+
+        done = bulk.apply(made)
+
+    assert bulk.moved(made) == [first, last]
+    assert (done["moved"], done["skipped"]) == (2, 1)
+
+
+def test_what_is_held_for_its_kind_is_not_lifted_with_the_rest(
+    bulk: Operations, session: Session
+) -> None:
+    [mine] = bulk.jobs(1, Status.HELD)
+    [kinds] = bulk.jobs(1, Status.QUEUED)
+    transitions.hold(session, [kinds], actor="housekeeping:1", held_for="kind")
+    session.commit()
+
+    made = bulk.plan("unhold", {"status": ["held"]})
+
+    assert made["planned"]["count"] == bulk.apply(made)["moved"] == 1
+    assert bulk.moved(made) == [mine]
+
+
+# One driver at a time
+
+
+@pytest.mark.postgresql("advisory locks; there the second one waits")
+def test_a_second_driver_is_refused_while_the_first_is_at_work(
+    bulk: Operations, small_batches: None, engine: sa.Engine
+) -> None:
+    wanted = bulk.jobs(5)
+    made = bulk.plan()
+    with Session(engine) as first:
+        operations.step(first, made["id"], **BOB)
+
+        refused = bulk.client.post(f"/api/operations/{made['id']}/apply")
+        assert problem(refused) == (409, "operation_busy")
+        assert bulk.moved(made) == []
+        first.commit()
+
+    assert bulk.apply(made, 202)["moved"] == 4
+    assert bulk.apply(made)["moved"] == 5
+    assert bulk.moved(made) == wanted
+
+
+@pytest.mark.postgresql("advisory locks; there the second one waits")
+def test_a_driver_that_is_overtaken_says_how_far_it_has_come(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch, engine: sa.Engine
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 2)
+    wanted = bulk.jobs(6)
+    made = bulk.plan()
+    real, rival = driver.step, Session(engine)
+
+    def step(*args: Any, **by: Any) -> Any:
+        if bulk.moved(made) and not rival.in_transaction():
+            real(rival, made["id"], **BOB)
+        return real(*args, **by)
+
+    monkeypatch.setattr(operations, "step", step)
+    with rival:
+        assert bulk.apply(made, 202)["moved"] == 2
+        rival.commit()
+
+    monkeypatch.setattr(operations, "step", real)
+    assert bulk.apply(made)["moved"] == 6
+    assert bulk.moved(made) == wanted
+
+
+def test_an_answer_that_was_lost_costs_nothing(
+    bulk: Operations, small_batches: None, session: Session
+) -> None:
+    wanted = bulk.jobs(5)
+    made = bulk.plan()
+    operations.step(session, made["id"], **BOB)
+    session.rollback()  # its process died in the middle of a batch
+    operations.step(session, made["id"], **BOB)
+    session.commit()  # and here before it could answer
+
+    assert bulk.apply(made, 202)["moved"] == 4
+    assert bulk.apply(made)["moved"] == 5
+    assert bulk.moved(made) == wanted
+    assert bulk.lines(made) == ["op_planned", "op_batch", "op_batch", "op_done"]
+
+
+def test_even_without_its_place_it_moves_nothing_twice(bulk: Operations, session: Session) -> None:
+    """A verb that leaves its jobs in the filter, begun anew."""
+    wanted = bulk.jobs(3, Status.QUEUED)
+    made = bulk.plan("reschedule", {"status": ["queued"]}, delay=60)
+    operations.step(session, made["id"], **BOB)
+    session.execute(sa.delete(JobEvent).where(JobEvent.event == Event.OP_DONE))
+    session.commit()
+
+    assert bulk.apply(made)["moved"] == 0
+    assert bulk.moved(made) == wanted
+
+
+# Stop
+
+
+def test_what_is_stopped_moves_nothing_more(bulk: Operations, small_batches: None) -> None:
+    wanted = bulk.jobs(5)
+    made = bulk.plan()
+    bulk.apply(made, 202)
+
+    stopped = bulk.stop(made)
+
+    assert (stopped["state"], stopped["moved"]) == ("stopped", 2)
+    assert (stopped["left"]["count"], stopped["skipped"]) == (3, None)
+    refused = bulk.client.post(f"/api/operations/{made['id']}/apply")
+    assert problem(refused) == (409, "operation_stopped")
+    assert bulk.stop(made) == stopped == bulk.show(made)
+    assert bulk.lines(made) == ["op_planned", "op_batch", "op_stopped"]
+    assert bulk.moved(made) == wanted[:2]
+
+
+@pytest.mark.postgresql("writers that overlap")
+@pytest.mark.parametrize("jobs", [5, 1], ids=["in the middle", "in the last batch"])
+def test_a_batch_at_work_is_completed_and_no_other_begins(
+    bulk: Operations, small_batches: None, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    wanted = bulk.jobs(jobs)
+    made = bulk.plan()
+    real, rival = driver._move, bulk.client.application.test_client()
+
+    def move(*args: Any, **by: Any) -> int:
+        answer = rival.post(f"/api/operations/{made['id']}/stop")
+        assert body(answer)["state"] == "stopped"
+        return real(*args, **by)
+
+    monkeypatch.setattr(driver, "_move", move)
+    refused = bulk.client.post(f"/api/operations/{made['id']}/apply")
+
+    assert problem(refused) == (409, "operation_stopped")
+    assert bulk.moved(made) == wanted[:2]
+    assert (bulk.show(made)["state"], bulk.show(made)["moved"]) == ("stopped", min(2, jobs))
+
+
+# Bounds
+
+
+def test_counting_stops_and_says_so(bulk: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "COUNT_LIMIT", 3)
+    exactly = bulk.jobs(3)
+    assert bulk.plan()["planned"] == {"count": 3, "more": False}
+    more = bulk.jobs(2)
+
+    made = bulk.plan()
+    done = bulk.apply(made)
+
+    assert made["planned"] == {"count": 3, "more": True}
+    assert (done["moved"], done["skipped"]) == (5, None)
+    assert bulk.moved(made) == exactly + more
+
+
+def test_a_plan_for_nothing_is_done_at_once(bulk: Operations) -> None:
+    made = bulk.apply(bulk.plan())
+
+    assert (made["state"], made["moved"], made["skipped"]) == ("done", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"verb": "release"}, "/verb"),
+        ({"verb": None}, "/verb"),
+        ({"reason": ""}, "/reason"),
+        ({"reason": "  "}, "/reason"),
+        ({"reason": "x" * 1001}, "/reason"),
+        ({"filter": {}}, "/filter"),
+        ({"filter": None}, "/filter"),
+        ({"filter": []}, "/filter"),
+        ({"filter": {"state": "failed"}}, "/filter/state"),
+        ({"filter": {"kind": None}}, "/filter/kind"),
+        ({"filter": {"kind": ""}}, "/filter/kind"),
+        ({"filter": {"priority": "1"}}, "/filter/priority"),
+        ({"filter": {"status": "failed"}}, "/filter/status"),
+        ({"filter": {"status": []}}, "/filter/status"),
+        ({"filter": {"status": ["broken"]}}, "/filter/status"),
+        ({"filter": {"status": [["failed"]]}}, "/filter/status"),
+        ({"filter": {"status": ["queued", "running"]}}, "/filter/status"),
+        ({"delay": 5}, "/delay"),
+        ({"priority": 0}, "/priority"),
+        ({"verb": "reschedule", "filter": {"kind": "a"}}, ""),
+        ({"verb": "reschedule", "filter": {"kind": "a"}, "delay": -1}, "/delay"),
+        ({"limit": 5}, "/limit"),
+    ],
+    ids=lambda value: ascii(value)[:50],
+)
+def test_what_cannot_be_read_plans_nothing(
+    bulk: Operations, fields: dict[str, Any], pointer: str
+) -> None:
+    asked = {"verb": "retry", "filter": FAILED, "reason": "because", **fields}
+
+    answer = bulk.client.post("/api/operations", json=asked)
+
+    assert problem(answer) == (422, "invalid_request")
+    assert pointers(answer) == [pointer]
+    assert bulk.session.scalar(sa.select(sa.func.count(JobEvent.id))) == 0
+
+
+@pytest.mark.parametrize("name", ["0" * 16, "1", "G" * 16, "0" * 17, "%00"])
+def test_an_operation_that_is_none_is_named(bulk: Operations, name: str) -> None:
+    for answer in (
+        bulk.client.get(f"/api/operations/{name}"),
+        bulk.client.post(f"/api/operations/{name}/apply"),
+        bulk.client.post(f"/api/operations/{name}/stop"),
+    ):
+        assert problem(answer) == (404, "operation_not_found")

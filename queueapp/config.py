@@ -30,8 +30,12 @@ from queueapp.setting_readers import (
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
-def _setting(env: str, default: str, read: Callable[[str], Any], about: str) -> Any:
-    return field(metadata={"env": env, "default": default, "read": read, "about": about})
+def _setting(
+    env: str, default: str, read: Callable[[str], Any], about: str, *, secret: bool = False
+) -> Any:
+    """One setting; neither a message nor a printed ``Settings`` shows a secret one."""
+    meta = {"env": env, "default": default, "read": read, "about": about, "secret": secret}
+    return field(metadata=meta, repr=not secret)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,7 @@ class Settings:
         "The PostgreSQL database. Several hosts (`//user:pw@h1,h2/db`): the one that takes writes."
         " Empty: a local PostgreSQL under `instance/` is started, or reused (not in production)."
         " `sqlite:////path/to/file`: see docs/sqlite.md.",
+        secret=True,
     )  # fmt: skip
     env: str = _setting(
         "QUEUE_ENV", "development", one_of("development", "production"),
@@ -175,7 +180,13 @@ class Settings:
     )  # fmt: skip
     tokens: str = _setting(
         "QUEUE_TOKENS", "", str,
-        "API tokens, separated by white space: `name:role:sha256-of-the-token`.",
+        "API tokens, separated by white space: `name:role:sha256-of-the-token`, with limits behind"
+        " (`:kinds=a.b,c:priority=5:delay=1h`); `flask token new` makes them.",
+        secret=True,
+    )  # fmt: skip
+    tokens_file: str = _setting(
+        "QUEUE_TOKENS_FILE", "", str,
+        "A file with further entries of the same form, and comments behind `#`; read at start.",
     )  # fmt: skip
     http_allowed_hosts: tuple[str, ...] = _setting(
         "QUEUE_HTTP_ALLOWED_HOSTS", "", names,
@@ -211,7 +222,7 @@ def _read(meta: Mapping[str, Any], texts: Mapping[str, str]) -> Any:
     try:
         return meta["read"](text)
     except ValueError as error:
-        shown = "" if meta["env"] in ("DATABASE_URL", "QUEUE_TOKENS") else f", not {text!r}"
+        shown = "" if meta["secret"] else f", not {text!r}"
         raise SettingError(f"{meta['env']}: {error}{shown}", setting=meta["env"]) from None
 
 

@@ -22,5 +22,6 @@ __all__ = [
 
 def init_app(app: Flask) -> None:
     """Read the tokens and guard every request. Raises SettingError for a bad entry."""
-    app.extensions["queue_tokens"] = read_tokens(app.extensions["queue_settings"].tokens)
+    settings = app.extensions["queue_settings"]
+    app.extensions["queue_tokens"] = read_tokens(settings.tokens, settings.tokens_file)
     app.before_request(guard)

@@ -21,6 +21,7 @@ from queueapp.setting_readers import (
     names,
     one_of,
     positive_duration,
+    secret_key,
     size,
     switch,
     up_to_a_day,
@@ -187,6 +188,26 @@ class Settings:
     tokens_file: str = _setting(
         "QUEUE_TOKENS_FILE", "", str,
         "A file with further entries of the same form, and comments behind `#`; read at start.",
+    )  # fmt: skip
+    users: str = _setting(
+        "QUEUE_USERS", "", str,
+        "People who sign in to the console, separated by white space: `name:role:password-hash`, as"
+        " `flask user new` prints it. Keep it between single quotes: a hash has `$` signs.",
+        secret=True,
+    )  # fmt: skip
+    users_file: str = _setting(
+        "QUEUE_USERS_FILE", "", str,
+        "A file with further entries of the same form, and comments behind `#`; read at start.",
+    )  # fmt: skip
+    secret_key: str = _setting(
+        "QUEUE_SECRET_KEY", "", secret_key,
+        "Signs the sessions; 32 characters at least. Empty: made from the people's entries, so that"
+        " any change of those ends all sessions.",
+        secret=True,
+    )  # fmt: skip
+    session_length: float = _setting(
+        "QUEUE_SESSION_LENGTH", "12h", positive_duration,
+        "How long after signing in a person has to sign in again.",
     )  # fmt: skip
     http_allowed_hosts: tuple[str, ...] = _setting(
         "QUEUE_HTTP_ALLOWED_HOSTS", "", names,

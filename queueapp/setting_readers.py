@@ -81,6 +81,16 @@ def switch(text: str) -> bool:
     return known[text.strip().lower()]
 
 
+def secret_key(text: str) -> str:
+    """Nothing, or text that nobody guesses."""
+    if text and len(text) < 32:
+        raise ValueError(
+            "expected at least 32 characters: python -c 'import secrets;"
+            " print(secrets.token_hex(32))'"
+        )
+    return text
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split names at commas and white space."""
     return tuple(part for part in re.split(r"[,\s]+", text) if part)

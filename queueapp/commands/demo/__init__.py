@@ -115,6 +115,8 @@ def _start(app: Flask, run: _Demo, port: int, workers: int, receiver: str) -> No
         # Whatever guards the queue of whoever tries it: the demo is for the machine itself.
         "QUEUE_TOKENS": "",
         "QUEUE_TOKENS_FILE": "",
+        "QUEUE_USERS": "",
+        "QUEUE_USERS_FILE": "",
         "QUEUE_HTTP_ALLOWED_HOSTS": receiver,
         "QUEUE_HTTP_ALLOW_PRIVATE": "1",
     }

@@ -15,10 +15,13 @@ from typing import Any
 from queueapp.database_address import database_url
 from queueapp.errors import SettingError
 from queueapp.setting_readers import (
+    Network,
     a_day_at_least,
     duration,
+    header,
     kinds,
     names,
+    networks,
     one_of,
     positive_duration,
     secret_key,
@@ -208,6 +211,20 @@ class Settings:
     session_length: float = _setting(
         "QUEUE_SESSION_LENGTH", "12h", positive_duration,
         "How long after signing in a person has to sign in again.",
+    )  # fmt: skip
+    trusted_proxies: tuple[Network, ...] = _setting(
+        "QUEUE_TRUSTED_PROXIES", "", networks,
+        "Addresses and networks of proxies in front, comma-separated: they say where a request"
+        " comes from (`X-Forwarded-For`).",
+    )  # fmt: skip
+    proxy_user_header: str = _setting(
+        "QUEUE_PROXY_USER_HEADER", "", header,
+        "The header in which trusted proxies name whom they signed in, such as `X-Forwarded-User`."
+        " They have to set or remove it in every request.",
+    )  # fmt: skip
+    proxy_role: str = _setting(
+        "QUEUE_PROXY_ROLE", "none", one_of("none", "viewer", "operator", "admin"),
+        "The role of people whom a proxy names and `QUEUE_USERS` does not; `none`: no access.",
     )  # fmt: skip
     http_allowed_hosts: tuple[str, ...] = _setting(
         "QUEUE_HTTP_ALLOWED_HOSTS", "", names,

@@ -14,6 +14,7 @@ from flask import Flask, current_app, g, request
 from queueapp.auth import origin, session
 from queueapp.auth.people import Person
 from queueapp.auth.principal import LOCAL, Principal
+from queueapp.auth.proxies import Proxies
 from queueapp.auth.roles import Permission
 from queueapp.auth.tokens import Token, bearer_of, holder_of
 from queueapp.config import needs_database_url
@@ -102,15 +103,30 @@ def _resolve() -> Principal:
     # Whoever shows credentials is judged by them alone, never taken for the person at the machine.
     if shown is not None:
         return _holder(tokens, shown)
-    people: dict[str, Person] = current_app.extensions["queue_people"]
-    if people and (person := session.who_is_signed_in(people)):
-        g.is_signed_in = True
-        return person.principal
+    if person := _person():
+        return person
     if tokens and request.path.startswith("/api/"):
         raise NotAuthenticated("send a valid token: Authorization: Bearer <token>")
-    if people:
+    if session.is_possible():
         raise NotAuthenticated("sign in first")
+    if _proxies().header:
+        raise NotAllowed("come through the proxy in front: it has to say who you are")
     return _local(CONFIGURE if not tokens else LOCAL_ONLY)
+
+
+def _person() -> Principal | None:
+    """Whom the proxy in front names, else who has signed in with the browser that asks."""
+    people: dict[str, Person] = current_app.extensions["queue_people"]
+    if named := _proxies().who_is_named(request, people):
+        return named
+    person = session.who_is_signed_in(people)
+    g.is_signed_in = person is not None
+    return person.principal if person else None
+
+
+def _proxies() -> Proxies:
+    proxies: Proxies = current_app.extensions["queue_proxies"]
+    return proxies
 
 
 def _local(refusal: str) -> Principal:

@@ -32,7 +32,7 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class Person:
-    """One entry."""
+    """One entry. ``password_hash``: empty for who comes through a proxy only."""
 
     principal: Principal
     password_hash: str = field(repr=False)
@@ -50,30 +50,36 @@ def entry_of(name: str, role: str, password_hash: str) -> str:
     return f"{name}:{role}:{password_hash}"
 
 
-def read_people(text: str, file: str = "") -> dict[str, Person]:
+def read_people(text: str, file: str = "", *, has_proxy: bool = False) -> dict[str, Person]:
     """Read the entries in ``text`` and in ``file``, by name.
 
-    Raises SettingError that names the setting and the place of the first bad one.
+    ``has_proxy``: it signs people in, so an entry may have no password. Raises SettingError that
+    names the setting and the place of the first bad one.
     """
     found: dict[str, Person] = {}
     for entry in entries_of("QUEUE_USERS", text, "QUEUE_USERS_FILE", file):
-        person = _person(entry)
+        person = _person(entry, has_proxy=has_proxy)
         if person.principal.name in found:
             raise _wrong(entry, f"{person.principal.name} has an entry already")
         found[person.principal.name] = person
     return found
 
 
-def _person(entry: Entry) -> Person:
+def _person(entry: Entry, *, has_proxy: bool) -> Person:
     name, role, password_hash = (*entry.text.split(":", 2), "", "")[:3]
-    if not _NAME.fullmatch(name) or name == LOCAL.name:
+    if not is_name(name):
         raise _wrong(entry, "the name must be letters, digits, _ . @ + - (and not 'local')")
     if role not in PEOPLE:
         raise _wrong(entry, f"the role of {name} must be one of {', '.join(PEOPLE)}")
-    if not _is_hash(password_hash):
+    if not _is_hash(password_hash) and not (has_proxy and entry.parts == 2):
         said = f"{name} needs the hash that flask user new prints, whole: in a shell or a .env file"
         raise _wrong(entry, f"{said} it stands between single quotes, because of its $ signs")
     return Person(Principal(name, "user", Role(role)), password_hash)
+
+
+def is_name(text: str) -> bool:
+    """Whether somebody can have that name."""
+    return _NAME.fullmatch(text) is not None and text != LOCAL.name
 
 
 def _is_hash(text: str) -> bool:
@@ -88,7 +94,7 @@ def _wrong(entry: Entry, what: str) -> SettingError:
 def who_knows(people: Mapping[str, Person], name: str, password: str) -> Person | None:
     """Whose name and password these are; takes the same time whether the name is known or not."""
     person = people.get(name)
-    stored = person.password_hash if person else _NOBODYS
+    stored = (person.password_hash if person else "") or _NOBODYS
     with _one_at_a_time:
         fits = check_password_hash(stored, _plain(password[:MOST_PASSWORD]))
     return person if fits and len(password) <= MOST_PASSWORD else None

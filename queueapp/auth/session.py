@@ -24,7 +24,7 @@ class _Sessions(SecureCookieSessionInterface):
 
 
 def init_app(app: Flask, people: Mapping[str, Person], *, secret: str, length_s: float) -> None:
-    """Set the cookie up; without people there is no key, and so no session."""
+    """Set the cookie up; where nobody has a password there is no key, and so no session."""
     app.session_interface = _Sessions()
     app.config["SESSION_COOKIE_NAME"] = "queue_session"
     app.config["SESSION_COOKIE_HTTPONLY"] = True
@@ -33,7 +33,13 @@ def init_app(app: Flask, people: Mapping[str, Person], *, secret: str, length_s:
     # Counted from the sign-in, however much is done in between.
     app.config["SESSION_REFRESH_EACH_REQUEST"] = False
     app.permanent_session_lifetime = timedelta(seconds=length_s)
-    app.secret_key = (secret or _secret_of(people.values())) if people else None
+    has_passwords = any(person.password_hash for person in people.values())
+    app.secret_key = (secret or _secret_of(people.values())) if has_passwords else None
+
+
+def is_possible() -> bool:
+    """Whether anybody can sign in here."""
+    return current_app.secret_key is not None
 
 
 def _secret_of(people: Iterable[Person]) -> str:
@@ -56,8 +62,14 @@ def sign_out() -> None:
 
 def who_is_signed_in(people: Mapping[str, Person]) -> Person | None:
     """Whose browser makes the request; None when it is nobody's, or nobody's any more."""
+    if not is_possible():
+        return None
     person = people.get(session.get("name", ""))
-    if person is None or not hmac.compare_digest(session.get("mark", ""), _mark(person)):
+    if (
+        person is None
+        or not person.password_hash
+        or not hmac.compare_digest(session.get("mark", ""), _mark(person))
+    ):
         return None
     return person
 

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import open_to_all, origin, session
 from queueapp.auth.people import MOST_PASSWORD, Person, who_knows
+from queueapp.auth.proxies import Proxies
 from queueapp.auth.throttle import LoginThrottle
 from queueapp.console import back
 from queueapp.console.blueprint import bp
@@ -30,7 +31,7 @@ PLAIN = (
 def login() -> AnyResponse:
     """Ask who is there."""
     people = _people()
-    if people and session.who_is_signed_in(people):
+    if session.who_is_signed_in(people):
         return redirect(_next(), 303)
     return _form()
 
@@ -44,7 +45,8 @@ def sign_in() -> AnyResponse:
     if not origin.is_encrypted(request):
         raise NotAllowed(PLAIN)
     name, password = request.form.get("name", "").strip(), request.form.get("password", "")
-    address = request.remote_addr or ""
+    proxies: Proxies = current_app.extensions["queue_proxies"]
+    address = proxies.address_of(request)
     # Counted before the password is looked at: tries at the same time count as well.
     if wait := throttle.take(address, name):
         said = f"Too many tries. Try again in {wait} second{'' if wait == 1 else 's'}."
@@ -71,8 +73,8 @@ def sign_out() -> AnyResponse:
 
 def _people() -> dict[str, Person]:
     people: dict[str, Person] = current_app.extensions["queue_people"]
-    if not people:
-        raise PageNotFound("nobody signs in here: no people are configured (QUEUE_USERS)")
+    if not session.is_possible():
+        raise PageNotFound("nobody signs in here: nobody has a password (QUEUE_USERS)")
     return people
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from flask import Response, current_app, redirect, request, url_for
+from flask import Response, redirect, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import session
 
 _LONGEST = 2000
 
 
 def leads_there(code: str) -> bool:
     """Whether a refusal is one that signing in mends."""
-    return code == "not_authenticated" and bool(current_app.extensions["queue_people"])
+    return code == "not_authenticated" and session.is_possible()
 
 
 def lead(notice: Response, *, is_fragment: bool) -> AnyResponse:

@@ -117,6 +117,8 @@ def _start(app: Flask, run: _Demo, port: int, workers: int, receiver: str) -> No
         "QUEUE_TOKENS_FILE": "",
         "QUEUE_USERS": "",
         "QUEUE_USERS_FILE": "",
+        "QUEUE_TRUSTED_PROXIES": "",
+        "QUEUE_PROXY_USER_HEADER": "",
         "QUEUE_HTTP_ALLOWED_HOSTS": receiver,
         "QUEUE_HTTP_ALLOW_PRIVATE": "1",
     }

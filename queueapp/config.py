@@ -15,12 +15,16 @@ from typing import Any
 from queueapp.database_address import database_url
 from queueapp.errors import SettingError
 from queueapp.setting_readers import (
+    Network,
     a_day_at_least,
     duration,
+    header,
     kinds,
     names,
+    networks,
     one_of,
     positive_duration,
+    secret_key,
     size,
     switch,
     up_to_a_day,
@@ -30,8 +34,12 @@ from queueapp.setting_readers import (
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
-def _setting(env: str, default: str, read: Callable[[str], Any], about: str) -> Any:
-    return field(metadata={"env": env, "default": default, "read": read, "about": about})
+def _setting(
+    env: str, default: str, read: Callable[[str], Any], about: str, *, secret: bool = False
+) -> Any:
+    """One setting; neither a message nor a printed ``Settings`` shows a secret one."""
+    meta = {"env": env, "default": default, "read": read, "about": about, "secret": secret}
+    return field(metadata=meta, repr=not secret)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +51,7 @@ class Settings:
         "The PostgreSQL database. Several hosts (`//user:pw@h1,h2/db`): the one that takes writes."
         " Empty: a local PostgreSQL under `instance/` is started, or reused (not in production)."
         " `sqlite:////path/to/file`: see docs/sqlite.md.",
+        secret=True,
     )  # fmt: skip
     env: str = _setting(
         "QUEUE_ENV", "development", one_of("development", "production"),
@@ -175,7 +184,47 @@ class Settings:
     )  # fmt: skip
     tokens: str = _setting(
         "QUEUE_TOKENS", "", str,
-        "API tokens, separated by white space: `name:role:sha256-of-the-token`.",
+        "API tokens, separated by white space: `name:role:sha256-of-the-token`, with limits behind"
+        " (`:kinds=a.b,c:priority=5:delay=1h`); `flask token new` makes them.",
+        secret=True,
+    )  # fmt: skip
+    tokens_file: str = _setting(
+        "QUEUE_TOKENS_FILE", "", str,
+        "A file with further entries of the same form, and comments behind `#`; read at start.",
+    )  # fmt: skip
+    users: str = _setting(
+        "QUEUE_USERS", "", str,
+        "People who sign in to the console, separated by white space: `name:role:password-hash`, as"
+        " `flask user new` prints it. Keep it between single quotes: a hash has `$` signs.",
+        secret=True,
+    )  # fmt: skip
+    users_file: str = _setting(
+        "QUEUE_USERS_FILE", "", str,
+        "A file with further entries of the same form, and comments behind `#`; read at start.",
+    )  # fmt: skip
+    secret_key: str = _setting(
+        "QUEUE_SECRET_KEY", "", secret_key,
+        "Signs the sessions; 32 characters at least. Empty: made from the people's entries, so that"
+        " any change of those ends all sessions.",
+        secret=True,
+    )  # fmt: skip
+    session_length: float = _setting(
+        "QUEUE_SESSION_LENGTH", "12h", positive_duration,
+        "How long after signing in a person has to sign in again.",
+    )  # fmt: skip
+    trusted_proxies: tuple[Network, ...] = _setting(
+        "QUEUE_TRUSTED_PROXIES", "", networks,
+        "Addresses and networks of proxies in front, comma-separated: they say where a request"
+        " comes from (`X-Forwarded-For`).",
+    )  # fmt: skip
+    proxy_user_header: str = _setting(
+        "QUEUE_PROXY_USER_HEADER", "", header,
+        "The header in which trusted proxies name whom they signed in, such as `X-Forwarded-User`."
+        " They have to set or remove it in every request.",
+    )  # fmt: skip
+    proxy_role: str = _setting(
+        "QUEUE_PROXY_ROLE", "none", one_of("none", "viewer", "operator", "admin"),
+        "The role of people whom a proxy names and `QUEUE_USERS` does not; `none`: no access.",
     )  # fmt: skip
     http_allowed_hosts: tuple[str, ...] = _setting(
         "QUEUE_HTTP_ALLOWED_HOSTS", "", names,
@@ -211,7 +260,7 @@ def _read(meta: Mapping[str, Any], texts: Mapping[str, str]) -> Any:
     try:
         return meta["read"](text)
     except ValueError as error:
-        shown = "" if meta["env"] in ("DATABASE_URL", "QUEUE_TOKENS") else f", not {text!r}"
+        shown = "" if meta["secret"] else f", not {text!r}"
         raise SettingError(f"{meta['env']}: {error}{shown}", setting=meta["env"]) from None
 
 

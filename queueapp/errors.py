@@ -54,6 +54,14 @@ class NotAllowed(QueueError):
     title = "Not allowed"
 
 
+class BeyondLimit(QueueError):
+    """The token's role grants it, a limit of the token does not; ``limit`` names it, ``errors``."""
+
+    code = "beyond_limit"
+    status = 403
+    title = "Beyond a limit of this token"
+
+
 class JobNotFound(QueueError):
     """No job with that id: it never existed, or retention has removed it."""
 

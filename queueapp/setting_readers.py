@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
+from typing import TypeAlias
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 _SIZES = {"": 0, "k": 1, "m": 2, "g": 3}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_TAKEN = ("authorization", "cookie", "host", "origin", "referer", "x-forwarded-for")
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 
 
@@ -81,9 +86,43 @@ def switch(text: str) -> bool:
     return known[text.strip().lower()]
 
 
+def secret_key(text: str) -> str:
+    """Nothing, or text that nobody guesses."""
+    if text and len(text) < 32:
+        raise ValueError(
+            "expected at least 32 characters: python -c 'import secrets;"
+            " print(secrets.token_hex(32))'"
+        )
+    return text
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split names at commas and white space."""
     return tuple(part for part in re.split(r"[,\s]+", text) if part)
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Addresses and networks; not all there are."""
+    found = []
+    for name in names(text):
+        try:
+            network = ipaddress.ip_network(name)
+        except ValueError:
+            raise ValueError("expected addresses or networks: 10.0.0.5, 10.1.0.0/16") from None
+        if network.prefixlen == 0:
+            raise ValueError("expected the addresses of proxies: with all of them, anybody is one")
+        found.append(network)
+    return tuple(found)
+
+
+def header(text: str) -> str:
+    """Nothing, or the name of a header that no request has for other reasons."""
+    name = text.strip()
+    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}", name):
+        raise ValueError("expected the name of a header: letters, digits and -")
+    if name.lower() in _TAKEN:
+        raise ValueError("expected a header of its own, such as X-Forwarded-User")
+    return name
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

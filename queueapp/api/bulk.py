@@ -26,6 +26,7 @@ from queueapp.api.schemas import BulkQuery, JobBody
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import (
     BadRequest,
+    BeyondLimit,
     IdempotencyConflict,
     InvalidJob,
     NotJson,
@@ -51,7 +52,7 @@ bp = Blueprint("api_bulk", __name__, url_prefix="/api/jobs")
     {200: Answer("What became of each job.", answers.BulkAnswer)},
     query=BulkQuery,
     body=Body(JobBody, many=MOST_ITEMS),
-    refuses=(IdempotencyConflict, InvalidJob),
+    refuses=(BeyondLimit, IdempotencyConflict, InvalidJob),
     more="A JSON array, or NDJSON (one job a line). With `atomic=false` read `counts`: the answer"
     " is 200 whatever became of the jobs.",
     examples=(
@@ -91,7 +92,7 @@ def create_many() -> Response:
 
 
 def _read_items() -> list[Good | Bad]:
-    request.max_content_length = LARGEST_BULK
+    request.max_content_length, limits = LARGEST_BULK, current_principal().limits
     if "Idempotency-Key" in request.headers:
         raise BadRequest(
             "the header Idempotency-Key is for one job: give each its field idempotency_key"
@@ -100,10 +101,10 @@ def _read_items() -> list[Good | Bad]:
         refuse_encoded()
         with whole_chunks():
             lines = lines_of(io.BufferedReader(_Body(), 64 * 1024))
-            return list(sparing(items_of_lines(lines, MOST_ITEMS), MOST_KEPT))
+            return list(sparing(items_of_lines(lines, MOST_ITEMS, limits), MOST_KEPT))
     if request.mimetype != "application/json":
         raise NotJson("send the header Content-Type: application/json, or application/x-ndjson")
-    return list(sparing(items_of_array(read_json(), MOST_ITEMS), MOST_KEPT))
+    return list(sparing(items_of_array(read_json(), MOST_ITEMS, limits), MOST_KEPT))
 
 
 class _Body(io.RawIOBase):
@@ -134,7 +135,10 @@ def _refuse_bad(items: Sequence[Good | Bad]) -> None:
     ]
     first = f"{errors[0]['pointer']} {errors[0]['detail']}"
     said = f"{bad} of {len(items)} jobs are not valid, so none was created; the first: {first}"
-    raise InvalidJob(said, errors=errors, invalid=bad)
+    codes = {item.code for item in items if isinstance(item, Bad)}
+    # Nothing is wrong with jobs that another token might create.
+    refusal = BeyondLimit if codes == {BeyondLimit.code} else InvalidJob
+    raise refusal(said, errors=errors, invalid=bad)
 
 
 def _problems(items: Sequence[Good | Bad]) -> Iterator[tuple[int, dict[str, str]]]:

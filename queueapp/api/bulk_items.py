@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 
 from queueapp.api.reading import job_request
 from queueapp.api.strict_json import parse, parse_array
-from queueapp.errors import InvalidJob, InvalidRequest, QueueError
+from queueapp.auth.limits import NONE, Limits, refuse
+from queueapp.errors import BeyondLimit, InvalidJob, InvalidRequest, QueueError
 from queueapp.handlers import check
 from queueapp.handlers.problems import Problem, problem
 from queueapp.jobs.transitions import NewJob
@@ -38,29 +39,32 @@ class Bad:
     errors: list[Problem]
 
 
-def item_of(body: Any) -> Good | Bad:
-    """Check one item."""
+def item_of(body: Any, limits: Limits = NONE) -> Good | Bad:
+    """Check one item, which ``limits`` must allow."""
     try:
-        return Good(check(job_request(body)))
-    except InvalidRequest as error:
+        wanted = job_request(body)
+        # First: what a token may not create, it need not learn about.
+        refuse(limits.of_request(wanted))
+        return Good(check(wanted))
+    except (InvalidRequest, BeyondLimit) as error:
         return _bad(error)
 
 
-def items_of_array(raw: bytes, most: int) -> Iterator[Good | Bad]:
+def items_of_array(raw: bytes, most: int, limits: Limits = NONE) -> Iterator[Good | Bad]:
     """Check item by item. Raises InvalidRequest for what is no array, and for too many."""
     for met, value in enumerate(parse_array(raw, LONGEST_LINE)):
         if met == most:
             raise too_many(most)
-        yield item_of(value)
+        yield item_of(value, limits)
 
 
-def item_of_line(line: bytes) -> Good | Bad:
+def item_of_line(line: bytes, limits: Limits = NONE) -> Good | Bad:
     """Check one line of NDJSON."""
     if len(line) > LONGEST_LINE:
         detail = f"the line is longer than {LONGEST_LINE // 1024} KiB"
         return Bad(InvalidJob.code, detail, [problem((), detail)])
     try:
-        return item_of(parse(line))
+        return item_of(parse(line), limits)
     except QueueError as error:
         return _bad(error)
 
@@ -76,7 +80,9 @@ def lines_of(stream: BinaryIO | io.BufferedIOBase) -> Iterator[bytes]:
             cut = bool(rest) and not rest.endswith(b"\n")
 
 
-def items_of_lines(lines: Iterable[bytes], most: int) -> Iterator[Good | Bad]:
+def items_of_lines(
+    lines: Iterable[bytes], most: int, limits: Limits = NONE
+) -> Iterator[Good | Bad]:
     """Check line by line; empty lines are none. Raises InvalidRequest for too many."""
     met = 0
     for line in lines:
@@ -85,7 +91,7 @@ def items_of_lines(lines: Iterable[bytes], most: int) -> Iterator[Good | Bad]:
         if met == most:
             raise too_many(most)
         met += 1
-        yield item_of_line(line)
+        yield item_of_line(line, limits)
 
 
 def sparing(items: Iterable[Good | Bad], most: int) -> Iterator[Good | Bad]:

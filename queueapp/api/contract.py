@@ -16,6 +16,7 @@ from flask import Flask
 from pydantic import BaseModel
 
 from queueapp.auth.access import declared
+from queueapp.auth.matrix import WHOLE
 from queueapp.auth.roles import GRANTS, Permission, Role
 from queueapp.errors import (
     BadRequest,
@@ -163,8 +164,7 @@ class Operation:
         """Who may call it, in words."""
         if self.permission is None:
             return "Anybody."
-        whole = {Permission.READ_OWN: Permission.READ, Permission.CANCEL: Permission.ACT}
-        fully = GRANTS[whole.get(self.permission, self.permission)]
+        fully = GRANTS[WHOLE.get(self.permission, self.permission)]
         own = GRANTS[self.permission] - fully
         text = ", ".join(role for role in Role if role in fully)
         return f"{text}; {', '.join(own)} for its own jobs." if own else f"{text}."

@@ -29,7 +29,9 @@ from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, ReasonBody, 
 from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.auth.limits import refuse
 from queueapp.errors import (
+    BeyondLimit,
     IdempotencyConflict,
     IllegalMove,
     InvalidJob,
@@ -64,7 +66,7 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
     query=CreateQuery,
     body=Body(JobBody),
     takes=(IDEMPOTENCY_KEY,),
-    refuses=(IdempotencyConflict, InvalidJob, UnknownKind, TooManyWaiters),
+    refuses=(BeyondLimit, IdempotencyConflict, InvalidJob, UnknownKind, TooManyWaiters),
     more="Send a key whenever you might have to repeat a request: after a time-out or a 503 you"
     " cannot know whether the job exists, with a key you may simply ask again.",
     examples=(
@@ -84,6 +86,7 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 def create() -> Response:
     """Create a job, or find the one that the same request has created before."""
     query, wanted, principal = read_query(CreateQuery), read_job(), current_principal()
+    refuse(principal.limits.of_request(wanted))
     # Taken before anything is written.
     with a_place_to_wait() if query.wait else nullcontext():
         with at_once() as database:

@@ -11,7 +11,7 @@ from queueapp import handlers
 from queueapp.api import answers
 from queueapp.api.contract import ETAG, IF_NONE_MATCH, Answer, Example, Part, contract
 from queueapp.api.marked import marked
-from queueapp.auth import Permission, permits
+from queueapp.auth import Permission, current_principal, permits
 from queueapp.config import Settings
 from queueapp.errors import KindNotFound
 from queueapp.handlers import Handler
@@ -55,8 +55,10 @@ def show(kind: str) -> Response:
 
 
 def _names() -> list[str]:
+    """Those that the caller may have to do with: names of kinds tell what a business does."""
     known = {handler.kind for handler in handlers.kinds()}
-    return sorted(known.union(handlers.current().external_kinds))
+    within = current_principal().limits
+    return sorted(filter(within.allow, known.union(handlers.current().external_kinds)))
 
 
 def _of_name(name: str) -> dict[str, Any]:

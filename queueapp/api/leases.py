@@ -26,8 +26,9 @@ from queueapp.api.remote_workers import Presence, Switches
 from queueapp.api.waiting import a_place_to_wait, looks
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.auth.limits import refuse
 from queueapp.config import Settings
-from queueapp.errors import LeaseLost, TooManyWaiters
+from queueapp.errors import BeyondLimit, LeaseLost, TooManyWaiters
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.at_once import wake
 from queueapp.jobs.backoff import Backoff
@@ -54,7 +55,7 @@ def init_app(app: Flask) -> None:
     Part.WORK,
     {200: Answer("The jobs that are yours now, or none.", LeasedJobs)},
     body=Body(LeaseBody),
-    refuses=(TooManyWaiters,),
+    refuses=(BeyondLimit, TooManyWaiters),
     more="Nothing is leased of a paused queue or a held kind. A lease whose answer you did not get"
     " ends by itself, and the job comes back.",
     examples=(
@@ -67,6 +68,7 @@ def init_app(app: Flask) -> None:
 def lease() -> Response:
     """Lease due jobs of some kinds, or wait for one; a job is whose lease it is."""
     asked = read_model(LeaseBody)
+    refuse(current_principal().limits.of_lease(asked.kinds))
     claims = _claim(asked)
     # No thread is kept, and no place taken, by whoever finds something at once.
     if not claims and asked.wait:

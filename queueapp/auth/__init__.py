@@ -1,13 +1,18 @@
-"""Who may call: principals, roles, tokens, and the check before every request."""
+"""Who may call: principals, roles, tokens, people, and the check before every request."""
 
 from __future__ import annotations
 
 from flask import Flask
 
+from queueapp.auth import session
 from queueapp.auth.access import current_principal, guard, open_to_all, permits
+from queueapp.auth.people import read_people
 from queueapp.auth.principal import Principal
+from queueapp.auth.proxies import Proxies
 from queueapp.auth.roles import Permission, Role
+from queueapp.auth.throttle import LoginThrottle
 from queueapp.auth.tokens import read_tokens
+from queueapp.config import Settings
 
 __all__ = [
     "Permission",
@@ -21,6 +26,14 @@ __all__ = [
 
 
 def init_app(app: Flask) -> None:
-    """Read the tokens and guard every request. Raises SettingError for a bad entry."""
-    app.extensions["queue_tokens"] = read_tokens(app.extensions["queue_settings"].tokens)
+    """Read tokens and people, and guard every request. Raises SettingError for a bad entry."""
+    settings: Settings = app.extensions["queue_settings"]
+    proxies = Proxies.of(settings)
+    has_proxy = bool(proxies.header)
+    people = read_people(settings.users, settings.users_file, has_proxy=has_proxy)
+    app.extensions["queue_tokens"] = read_tokens(settings.tokens, settings.tokens_file)
+    app.extensions["queue_people"] = people
+    app.extensions["queue_proxies"] = proxies
+    app.extensions["queue_login_throttle"] = LoginThrottle()
+    session.init_app(app, people, secret=settings.secret_key, length_s=settings.session_length)
     app.before_request(guard)

@@ -1,7 +1,7 @@
 """Who may call what: closed unless a route says otherwise.
 
 Every route declares its permission with ``@permits``; a route that forgets to is refused. Until
-people can log in, a person is whoever sits at the machine itself.
+people are configured, a person is whoever sits at the machine itself; in production nobody is.
 """
 
 from __future__ import annotations
@@ -11,21 +11,28 @@ from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
 
-from queueapp.auth import origin
+from queueapp.auth import origin, session
+from queueapp.auth.people import Person
 from queueapp.auth.principal import LOCAL, Principal
+from queueapp.auth.proxies import Proxies
 from queueapp.auth.roles import Permission
 from queueapp.auth.tokens import Token, bearer_of, holder_of
+from queueapp.config import needs_database_url
 from queueapp.errors import NotAllowed, NotAuthenticated
 
 View = TypeVar("View", bound=Callable[..., Any])
 
 CONFIGURE = (
-    "only the machine itself may use this queue until access is configured: set QUEUE_TOKENS to"
-    " name:role:sha256-of-the-token and send Authorization: Bearer <token>"
+    "only the machine itself may use this queue until access is configured: QUEUE_TOKENS for"
+    " programs (flask token new), QUEUE_USERS for people (flask user new); see docs/security.md"
+)
+CLOSED = (
+    "in production nobody may use this queue until access is configured: QUEUE_TOKENS for"
+    " programs (flask token new), QUEUE_USERS for people (flask user new); see docs/security.md"
 )
 LOCAL_ONLY = (
-    "the console answers on the machine itself only: open it at http://127.0.0.1:<port>, from"
-    " elsewhere through ssh -L <port>:127.0.0.1:<port>"
+    "the console answers on the machine itself only, until people are configured (QUEUE_USERS):"
+    " open it at http://127.0.0.1:<port>, from elsewhere through ssh -L <port>:127.0.0.1:<port>"
 )
 
 
@@ -67,6 +74,7 @@ def guard() -> None:
         return  # no such address or method: the router's own answer is next
     permission = _needed(request.endpoint)
     if permission is None:
+        _refuse_other_sites()
         return
     principal = _resolve()
     if principal.kind == "user":
@@ -95,10 +103,39 @@ def _resolve() -> Principal:
     # Whoever shows credentials is judged by them alone, never taken for the person at the machine.
     if shown is not None:
         return _holder(tokens, shown)
+    if person := _person():
+        return person
     if tokens and request.path.startswith("/api/"):
         raise NotAuthenticated("send a valid token: Authorization: Bearer <token>")
+    if session.is_possible():
+        raise NotAuthenticated("sign in first")
+    if _proxies().header:
+        raise NotAllowed("come through the proxy in front: it has to say who you are")
+    return _local(CONFIGURE if not tokens else LOCAL_ONLY)
+
+
+def _person() -> Principal | None:
+    """Whom the proxy in front names, else who has signed in with the browser that asks."""
+    people: dict[str, Person] = current_app.extensions["queue_people"]
+    if named := _proxies().who_is_named(request, people):
+        return named
+    person = session.who_is_signed_in(people)
+    g.is_signed_in = person is not None
+    return person.principal if person else None
+
+
+def _proxies() -> Proxies:
+    proxies: Proxies = current_app.extensions["queue_proxies"]
+    return proxies
+
+
+def _local(refusal: str) -> Principal:
+    """Whoever sits at the machine itself, where that can be told from the rest of the world."""
+    # A proxy on the same machine may well look like it, and in production there is one.
+    if needs_database_url(current_app.extensions["queue_settings"]):
+        raise NotAllowed(CLOSED)
     if not origin.is_local(request):
-        raise NotAllowed(LOCAL_ONLY if tokens else CONFIGURE)
+        raise NotAllowed(refusal)
     return LOCAL
 
 
@@ -113,4 +150,7 @@ def _holder(tokens: tuple[Token, ...], authorization: str) -> Principal:
 
 def _refuse_other_sites() -> None:
     if request.method not in origin.SAFE_METHODS and not origin.is_same_site(request):
-        raise NotAllowed("this request comes from a page of another site, so it is refused")
+        raise NotAllowed(
+            "this request comes from a page of another site, so it is refused; a proxy in front"
+            " has to pass Host on as it came"
+        )

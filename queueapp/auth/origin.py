@@ -26,7 +26,7 @@ def is_local(request: Request) -> bool:
     """Whether peer and ``Host`` are both loopback and no proxy stands between."""
     return (
         _is_loopback(request.environ.get("REMOTE_ADDR", ""))
-        and _names_loopback(request.environ.get("HTTP_HOST", ""))
+        and names_loopback(request.environ.get("HTTP_HOST", ""))
         and not _came_through_a_proxy(request)
     )
 
@@ -38,6 +38,29 @@ def is_same_site(request: Request) -> bool:
         return False
     origin = request.headers.get("Origin")
     return origin is None or _host_of(origin) == request.environ.get("HTTP_HOST", "").lower()
+
+
+def names_loopback(host: str) -> bool:
+    """Whether a ``Host`` is the machine itself, by name or by address."""
+    match = _HOST.fullmatch(host)
+    if not match:
+        return False
+    name = match[1] or match[2]
+    return name.lower() == "localhost" or _is_loopback(name)
+
+
+def is_encrypted(request: Request) -> bool:
+    """Whether the reader's browser has a channel that nobody reads along, by any sign of it.
+
+    The signs can be forged by the one whose channel it is only.
+    """
+    return (
+        request.is_secure
+        or names_loopback(request.environ.get("HTTP_HOST", ""))
+        or request.headers.get("X-Forwarded-Proto", "") == "https"
+        # Browsers send it to trustworthy origins alone.
+        or "Sec-Fetch-Site" in request.headers
+    )
 
 
 def _came_through_a_proxy(request: Request) -> bool:
@@ -54,14 +77,6 @@ def _is_loopback(address: str) -> bool:
         return False
     mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
     return (mapped or ip).is_loopback
-
-
-def _names_loopback(host: str) -> bool:
-    match = _HOST.fullmatch(host)
-    if not match:
-        return False
-    name = match[1] or match[2]
-    return name.lower() == "localhost" or _is_loopback(name)
 
 
 def _host_of(origin: str) -> str | None:

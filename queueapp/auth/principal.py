@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from queueapp.auth import limits
+from queueapp.auth.limits import Limits
 from queueapp.auth.roles import GRANTS, Permission, Role
 
 
 @dataclass(frozen=True)
 class Principal:
-    """A person or a token, with one role."""
+    """A person or a token, with one role; ``limits`` are those of a token within it."""
 
     name: str
     kind: Literal["user", "token"]
     role: Role
+    limits: Limits = limits.NONE
 
     @property
     def actor(self) -> str:

@@ -15,6 +15,10 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
+# Those of people; producer and worker are for programs.
+PEOPLE = (Role.VIEWER.value, Role.OPERATOR.value, Role.ADMIN.value)
+
+
 class Permission(StrEnum):
     """What a route needs; every route declares exactly one."""
 

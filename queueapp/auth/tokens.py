@@ -1,4 +1,4 @@
-"""Bearer tokens: ``name:role:sha256`` entries of the setting, and the header that shows one.
+"""Bearer tokens: entries ``name:role:sha256[:limit=value…]``, and the header that shows one.
 
 Only digests are kept. Nothing here repeats a token or a digest in a message: both end up in logs.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from queueapp.auth.entries import Entry, entries_of
+from queueapp.auth.limits import Limits
 from queueapp.auth.principal import Principal
 from queueapp.auth.roles import Role
 from queueapp.errors import SettingError
@@ -23,33 +26,54 @@ _BEARER = re.compile(r"bearer ([A-Za-z0-9._~+/-]{1,512}=*)", re.ASCII | re.IGNOR
 _RESERVED = ("app",)
 
 
+# Found by scanners for secrets, should it ever be committed.
+_MARK = "queue_"
+
+
 @dataclass(frozen=True)
 class Token:
-    """One entry of ``QUEUE_TOKENS``; several may share a name, so that one can be replaced."""
+    """One entry; several may share a name, so that one can be replaced."""
 
     principal: Principal
-    digest: bytes
+    digest: bytes = field(repr=False)
 
 
-def read_tokens(text: str) -> tuple[Token, ...]:
-    """Read the entries in ``text``. Raises SettingError with the place of the first bad one."""
-    return tuple(_entry(entry, place) for place, entry in enumerate(text.split(), start=1))
+def new_token() -> str:
+    """A token of 256 random bits."""
+    return _MARK + secrets.token_urlsafe(32)
 
 
-def _entry(entry: str, place: int) -> Token:
-    name, role, digest = (*entry.split(":", 2), "", "")[:3]
+def entry_of(token: str, name: str, role: str, limits: Iterable[str] = ()) -> str:
+    """The entry to configure for ``token``: its digest only."""
+    return ":".join((name, role, hashlib.sha256(token.encode()).hexdigest(), *limits))
+
+
+def read_tokens(text: str, file: str = "") -> tuple[Token, ...]:
+    """Read the entries in ``text`` and in ``file``.
+
+    Raises SettingError that names the setting and the place of the first bad one.
+    """
+    found = entries_of("QUEUE_TOKENS", text, "QUEUE_TOKENS_FILE", file)
+    return tuple(_token(entry) for entry in found)
+
+
+def _token(entry: Entry) -> Token:
+    name, role, digest, *limits = (*entry.text.split(":"), "", "")[: max(3, entry.parts)]
     if not _NAME.fullmatch(name) or name in _RESERVED:
-        raise _wrong(place, "the name must be letters, digits, _ . - (and not 'app')")
+        raise _wrong(entry, "the name must be letters, digits, _ . - (and not 'app')")
     if role not in set(Role):
-        raise _wrong(place, f"the role of {name} must be one of {', '.join(Role)}")
+        raise _wrong(entry, f"the role of {name} must be one of {', '.join(Role)}")
     if not _DIGEST.fullmatch(digest):
-        raise _wrong(place, f"{name} needs the SHA-256 of its token, 64 hexadecimal digits")
-    return Token(Principal(name, "token", Role(role)), bytes.fromhex(digest))
+        raise _wrong(entry, f"{name} needs the SHA-256 of its token, 64 hexadecimal digits")
+    try:
+        within = Limits.read(Role(role), limits)
+    except ValueError as error:
+        raise _wrong(entry, f"{name}: {error}") from None
+    return Token(Principal(name, "token", Role(role), within), bytes.fromhex(digest))
 
 
-def _wrong(place: int, what: str) -> SettingError:
-    form = "expected name:role:sha256-of-the-token"
-    return SettingError(f"QUEUE_TOKENS, entry {place}: {what}; {form}", setting="QUEUE_TOKENS")
+def _wrong(entry: Entry, what: str) -> SettingError:
+    return entry.wrong(what, "name:role:sha256-of-the-token[:limit=value]")
 
 
 def bearer_of(authorization: str) -> bytes | None:

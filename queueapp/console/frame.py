@@ -47,6 +47,7 @@ def _frame() -> dict[str, Any]:
         "theme": theme if theme in THEMES else None,
         "env": settings.env,
         "principal": principal,
+        "is_signed_in": g.get("is_signed_in", False),
         "may_act": principal is not None and principal.may(Permission.ACT),
         "here": _here(),
         "reloading_here": _here(refresh="10"),

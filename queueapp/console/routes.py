@@ -7,6 +7,20 @@ from queueapp.console.blueprint import bp
 from queueapp.console.events import events
 from queueapp.console.job import job
 from queueapp.console.jobs import jobs
+from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
 
-__all__ = ["act", "act_on_many", "ask", "ask_many", "bp", "events", "job", "jobs", "now"]
+__all__ = [
+    "act",
+    "act_on_many",
+    "ask",
+    "ask_many",
+    "bp",
+    "events",
+    "job",
+    "jobs",
+    "login",
+    "now",
+    "sign_in",
+    "sign_out",
+]

@@ -12,7 +12,9 @@ from flask import Flask, Response, current_app, render_template, request
 from jinja2 import TemplateNotFound
 from markupsafe import escape
 from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as AnyResponse
 
+from queueapp.error_handlers import sign_in
 from queueapp.error_handlers.faults import Problem, deliberate, problem_of
 from queueapp.error_handlers.headers import request_id, secure
 from queueapp.error_handlers.story import story
@@ -30,14 +32,18 @@ def init_app(app: Flask) -> None:
     app.after_request(secure)
 
 
-def answer(error: Exception) -> Response | HTTPException:
+def answer(error: Exception) -> AnyResponse | HTTPException:
     """Turn any exception of a request into its answer."""
     if isinstance(error, HTTPException) and (error.code is None or error.code < 400):
         return error  # a redirect
     problem = problem_of(error)
     if problem.status >= 500:
         _log(problem, error)
-    return _problem_json(problem) if _for_a_program() else _page(problem)
+    if _for_a_program():
+        return _problem_json(problem)
+    if sign_in.leads_there(problem.code):
+        return sign_in.lead(_page(problem), is_fragment=_wants_fragment())
+    return _page(problem)
 
 
 def _for_a_program() -> bool:

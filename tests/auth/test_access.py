@@ -43,6 +43,7 @@ API = {
     ("POST", "/api/leases/settle"): "admin worker",
 }
 OPEN = {"static", "health.healthz", "health.readyz", "api_openapi.openapi", "api_docs.page"}
+OPEN |= {"console.login", "console.sign_in", "console.sign_out"}
 
 
 @pytest.fixture

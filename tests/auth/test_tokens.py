@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
-from queueapp.auth.tokens import bearer_of, holder_of, read_tokens
+from queueapp.auth.limits import Limits
+from queueapp.auth.tokens import bearer_of, entry_of, holder_of, new_token, read_tokens
 from queueapp.errors import SettingError
 
 DIGEST = hashlib.sha256(b"s3cret").hexdigest()
@@ -37,6 +39,16 @@ def test_two_tokens_may_share_a_name() -> None:
         (f"user:ana:admin:{DIGEST}", "entry 1"),
         (f"app:producer:{DIGEST}", "not 'app'"),
         (f":admin:{DIGEST}", "the name must be"),
+        (f"shop:producer:{DIGEST}:", "limits of the role producer are kinds, priority, delay"),
+        (f"shop:producer:{DIGEST}:speed=1", "limits of the role producer are kinds, priority"),
+        (f"shop:worker:{DIGEST}:priority=1", "limits of the role worker are kinds"),
+        (f"shop:admin:{DIGEST}:kinds=a", "limits of the role admin are none"),
+        (f"shop:producer:{DIGEST}:kinds=", "kinds=value"),
+        (f"shop:producer:{DIGEST}:kinds=,", "kinds names none"),
+        (f"shop:producer:{DIGEST}:kinds=A", "'A' is no kind"),
+        (f"shop:producer:{DIGEST}:priority=99999", "expected a whole number"),
+        (f"shop:producer:{DIGEST}:delay=soon", "expected a duration"),
+        (f"shop:producer:{DIGEST}:delay=1h:delay=2h", "given once"),
     ],
 )
 def test_a_bad_entry_is_named_by_its_place_without_its_digest(text: str, said: str) -> None:
@@ -67,3 +79,55 @@ def test_anything_but_one_token_is_none(header: str) -> None:
 def test_an_unknown_token_has_no_holder() -> None:
     assert holder_of(read_tokens(f"shop:producer:{DIGEST}"), b"S3cret") is None
     assert holder_of((), b"s3cret") is None
+
+
+def test_limits_are_read_with_their_token() -> None:
+    (shop,) = read_tokens(f"shop:producer:{DIGEST}:kinds=a,b.c:delay=1h:priority=-5")
+    (any_kind,) = read_tokens(f"shop:producer:{DIGEST}")
+
+    assert shop.principal.limits == Limits(frozenset({"a", "b.c"}), -5, 3600.0)
+    assert any_kind.principal.limits == Limits()
+
+
+def test_a_new_token_is_let_in_by_its_entry_which_does_not_hold_it() -> None:
+    made, other = new_token(), new_token()
+    entry = entry_of(made, "shop", "worker", ["kinds=a"])
+    tokens = read_tokens(entry)
+
+    assert made != other
+    assert made not in entry
+    assert made.encode() not in repr(tokens).encode()
+    assert bearer_of(f"Bearer {made}") == made.encode()
+    assert holder_of(tokens, made.encode()) == tokens[0].principal
+    assert holder_of(tokens, other.encode()) is None
+
+
+def test_a_file_adds_entries(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"# who may create\n\nshop:producer:{DIGEST}  # since May\n")
+
+    found = read_tokens(f"ops:admin:{DIGEST}", str(file))
+
+    assert [token.principal.name for token in found] == ["ops", "shop"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (f"\nshop:boss:{DIGEST}\n".encode(), "line 2: the role of shop"),
+        (b"\xff", "is not UTF-8"),
+        (None, "No such file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "tokens"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(SettingError, match=r"^QUEUE_TOKENS_FILE") as raised:
+        read_tokens("", str(file))
+
+    assert said in str(raised.value)
+    assert DIGEST not in str(raised.value)

@@ -112,7 +112,13 @@ def _start(app: Flask, run: _Demo, port: int, workers: int, receiver: str) -> No
         "PORT": str(port),
         "QUEUE_GRACE": "2s",
         "QUEUE_BACKOFF_BASE": "2s",
+        # Whatever guards the queue of whoever tries it: the demo is for the machine itself.
         "QUEUE_TOKENS": "",
+        "QUEUE_TOKENS_FILE": "",
+        "QUEUE_USERS": "",
+        "QUEUE_USERS_FILE": "",
+        "QUEUE_TRUSTED_PROXIES": "",
+        "QUEUE_PROXY_USER_HEADER": "",
         "QUEUE_HTTP_ALLOWED_HOSTS": receiver,
         "QUEUE_HTTP_ALLOW_PRIVATE": "1",
     }

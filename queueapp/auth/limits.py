@@ -1,0 +1,113 @@
+"""What one token may do within its role: which kinds, up to which priority, how far ahead. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from queueapp.auth.roles import Role
+from queueapp.errors import BeyondLimit
+from queueapp.handlers.problems import Place, Problem, problem
+from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, EnqueueRequest, instant
+from queueapp.setting_readers import duration, kinds, whole
+
+# Which limits a role can have; the others are made for people, who decide for themselves.
+_OF_ROLE = {Role.PRODUCER: ("kinds", "priority", "delay"), Role.WORKER: ("kinds",)}
+_READ: dict[str, Callable[[str], Any]] = {
+    "kinds": lambda text: _some(kinds(text)),
+    "priority": whole(LEAST_PRIORITY, MOST_PRIORITY),
+    "delay": duration,
+}
+_FIELDS = {"kinds": "kinds", "priority": "highest_priority", "delay": "longest_delay_s"}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """None: no limit. ``longest_delay_s``: seconds from now to the time when a job is due."""
+
+    kinds: frozenset[str] | None = None
+    highest_priority: int | None = None
+    longest_delay_s: float | None = None
+
+    @classmethod
+    def read(cls, role: Role, texts: Sequence[str]) -> Limits:
+        """Read ``kinds=a,b``, ``priority=5``, ``delay=1h``. Raises ValueError for what is none."""
+        found: dict[str, Any] = {}
+        for text in texts:
+            name, _, value = text.partition("=")
+            if name not in _OF_ROLE.get(role, ()):
+                known = ", ".join(_OF_ROLE.get(role, ())) or "none"
+                raise ValueError(f"limits of the role {role} are {known}")
+            if _FIELDS[name] in found or not re.fullmatch(r"\S+", value):
+                raise ValueError(f"{name} is given once, as {name}=value")
+            found[_FIELDS[name]] = _READ[name](value)
+        return cls(**found)
+
+    def allow(self, kind: str) -> bool:
+        """Whether the kind is one of those that the token may have to do with."""
+        return self.kinds is None or kind in self.kinds
+
+    def of_request(self, wanted: EnqueueRequest) -> list[tuple[str, Problem]]:
+        """Each limit that the request is beyond, by name; what is invalid anyway is passed over."""
+        if self == NONE:
+            return []
+        sent = wanted.sent()
+        delay, due = sent.get("delay"), sent.get("available_at")
+        found = []
+        if not self.allow(wanted.kind):
+            found.append(_beyond("kinds", ("kind",), "this token may not create jobs of this kind"))
+        if _is_above(sent.get("priority", 0), self.highest_priority):
+            said = f"this token may ask for {self.highest_priority} at most"
+            found.append(_beyond("priority", ("priority",), said))
+        said = f"this token may ask for {self.longest_delay_s or 0:g} seconds ahead at most"
+        if _is_above(delay, self.longest_delay_s):
+            found.append(_beyond("delay", ("delay",), said))
+        if _is_above(_ahead(due), self.longest_delay_s):
+            found.append(_beyond("delay", ("available_at",), said))
+        return found
+
+    def of_lease(self, asked: Iterable[str]) -> list[tuple[str, Problem]]:
+        """Each kind of a request for leases that the token may not lease."""
+        return [
+            _beyond("kinds", ("kinds", place), "this token may not lease jobs of this kind")
+            for place, kind in enumerate(asked)
+            if not self.allow(kind)
+        ]
+
+
+def _some(found: tuple[str, ...]) -> frozenset[str]:
+    if not found:
+        raise ValueError("kinds names none")
+    return frozenset(found)
+
+
+# Most tokens have none, and pay for none.
+NONE = Limits()
+
+
+def refuse(found: Sequence[tuple[str, Problem]]) -> None:
+    """Raise BeyondLimit, which names the limits and the places, if there are any."""
+    if found:
+        errors = [problem for _, problem in found]
+        said = f"{errors[0]['pointer']} {errors[0]['detail']}"
+        raise BeyondLimit(said, errors=errors, limit=found[0][0])
+
+
+def _beyond(limit: str, place: Place, detail: str) -> tuple[str, Problem]:
+    return limit, problem(place, f"{detail} (its limit {limit})")
+
+
+def _is_above(value: Any, limit: float | None) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return limit is not None and is_number and value > limit
+
+
+def _ahead(due: Any) -> float | None:
+    """Seconds from now; None for what is no instant."""
+    try:
+        return None if due is None else (instant(due) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        return None

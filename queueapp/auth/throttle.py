@@ -1,0 +1,100 @@
+"""How often a password may be tried: by address, by name, and by all together, in bounded memory.
+
+Per process. Whoever succeeds has not tried: a shared address does not lock a team out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+MOST_REMEMBERED = 10_000
+_LONGEST_KEY = 100
+
+
+class Throttle:
+    """``burst`` tries at once, then one every ``every_s`` seconds, for each key.
+
+    The keys that were used longest ago are forgotten beyond ``most``.
+    """
+
+    def __init__(
+        self,
+        burst: int,
+        every_s: float,
+        *,
+        most: int = MOST_REMEMBERED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._every, self._most, self._clock = every_s, most, clock
+        self._ahead = (burst - 1) * every_s
+        # When each key will have all its tries again.
+        self._full_at: OrderedDict[str, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, key: str) -> float:
+        """Use a try of ``key``, or say in how many seconds there will be one."""
+        key = key[:_LONGEST_KEY]
+        with self._lock:
+            now = self._clock()
+            full_at = max(self._full_at.pop(key, now), now)
+            wait = full_at - now - self._ahead
+            self._full_at[key] = full_at if wait > 0 else full_at + self._every
+            while len(self._full_at) > self._most:
+                self._full_at.popitem(last=False)
+            return max(wait, 0.0)
+
+    def give_back(self, key: str) -> None:
+        """Undo a try."""
+        key = key[:_LONGEST_KEY]
+        with self._lock:
+            if key in self._full_at:
+                self._full_at[key] -= self._every
+
+
+class LoginThrottle:
+    """The three limits of trying passwords."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._by_address = Throttle(10, 15.0, clock=clock)
+        self._by_name = Throttle(10, 30.0, clock=clock)
+        # Each try is a tenth of a second of the processor: many addresses must not take it all.
+        self._by_all = Throttle(30, 1.0, clock=clock)
+
+    def take(self, address: str, name: str) -> int:
+        """Use a try, or say in how many whole seconds there will be one."""
+        for throttle, key in self._keys(address, name):
+            if wait := throttle.take(key):
+                return math.ceil(wait)
+        return 0
+
+    def give_back(self, address: str, name: str) -> None:
+        """It was the right password."""
+        for throttle, key in self._keys(address, name):
+            throttle.give_back(key)
+
+    def _keys(self, address: str, name: str) -> list[tuple[Throttle, str]]:
+        return [
+            (self._by_address, network_of(address)),
+            (self._by_name, name),
+            (self._by_all, ""),
+        ]
+
+
+def network_of(address: str) -> str:
+    """The address, or of IPv6 the /64 in which one customer has all addresses."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if ip.version == 4:
+        return str(ip)
+    mapped = ip.ipv4_mapped
+    return str(mapped or ipaddress.ip_network((int(ip), 64), strict=False).network_address)

@@ -1,0 +1,66 @@
+"""``flask token``: make a token for the API. Nothing is stored here: the entry is yours to keep."""
+
+from __future__ import annotations
+
+import click
+from flask import Flask
+
+from queueapp.auth.roles import Role
+from queueapp.auth.tokens import entry_of, new_token, read_tokens
+from queueapp.errors import SettingError
+
+
+def init_app(app: Flask) -> None:
+    """Register the commands with ``app``."""
+    app.cli.add_command(token)
+
+
+@click.group("token")
+def token() -> None:
+    """Tokens of programs that use the API."""
+
+
+@token.command("new")
+@click.argument("name")
+@click.option(
+    "--role", type=click.Choice([role.value for role in Role]), required=True,
+    help="What it may do: docs/security.md has the table.",
+)  # fmt: skip
+@click.option(
+    "--kind", "kinds", multiple=True, metavar="KIND",
+    help="A kind it may create (producer) or lease (worker); may be repeated. Default: any.",
+)  # fmt: skip
+@click.option("--priority", metavar="N", help="Of a producer: the highest priority it may ask for.")
+@click.option("--delay", metavar="DURATION", help="Of a producer: the longest delay, such as 1h.")
+def new(
+    name: str, role: str, kinds: tuple[str, ...], priority: str | None, delay: str | None
+) -> None:
+    """Make a token, show it once, and print the entry that lets it in.
+
+    The entry holds the token's SHA-256 only, so the token cannot be shown again. Add the entry to
+    QUEUE_TOKENS, or as a line to the file that QUEUE_TOKENS_FILE names, and start the web processes
+    again. To replace a token, make one of the same name, and take the old entry out when all who
+    use it have the new one.
+
+    \b
+    Examples:
+      flask token new shop --role producer --kind mail.send --priority 5 --delay 1d
+      flask token new resizer --role worker --kind image.resize
+      flask token new dashboard --role viewer
+    """
+    asked = {"kinds": ",".join(kinds) or None, "priority": priority, "delay": delay}
+    limits = [f"{limit}={value}" for limit, value in asked.items() if value is not None]
+    made = new_token()
+    entry = entry_of(made, name, role, limits)
+    _check(entry)
+    click.echo(f"token  {made}")
+    click.echo(f"entry  {entry}")
+    click.echo("The token is shown this once; whoever has it is let in.", err=True)
+
+
+def _check(entry: str) -> None:
+    """Refuse what start-up would refuse, before anybody stores it."""
+    try:
+        read_tokens(entry)
+    except SettingError as error:
+        raise click.UsageError(error.message.partition(": ")[2]) from None

@@ -1,0 +1,70 @@
+"""How often a password may be tried."""
+
+from __future__ import annotations
+
+from queueapp.auth.throttle import LoginThrottle, Throttle, network_of
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_after_the_burst_there_is_one_try_at_a_time() -> None:
+    clock = Clock()
+    throttle = Throttle(3, 10.0, clock=clock)
+
+    assert [throttle.take("a") for _ in range(5)] == [0, 0, 0, 10, 10]
+    assert throttle.take("b") == 0
+    clock.now += 4
+    assert throttle.take("a") == 6
+    clock.now += 6
+    assert [throttle.take("a") for _ in range(2)] == [0, 10]
+    clock.now += 30
+    assert [throttle.take("a") for _ in range(4)] == [0, 0, 0, 10]
+
+
+def test_a_try_given_back_is_there_again() -> None:
+    throttle = Throttle(1, 10.0, clock=Clock())
+
+    for _ in range(5):
+        assert throttle.take("a") == 0
+        throttle.give_back("a")
+    throttle.give_back("never heard of")
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    throttle = Throttle(1, 10.0, most=100, clock=Clock())
+
+    for number in range(1000):
+        throttle.take("name " * 1000 + str(number))
+        throttle.take(str(number))
+
+    assert len(throttle) == 100
+
+
+def test_a_name_is_limited_whatever_the_address_and_the_other_way_round() -> None:
+    one_name, one_address = LoginThrottle(Clock()), LoginThrottle(Clock())
+
+    by_name = [one_name.take(f"203.0.113.{number}", "ana") for number in range(11)]
+    by_address = [one_address.take("203.0.113.7", f"name {number}") for number in range(11)]
+
+    assert by_name == [0] * 10 + [30]
+    assert by_address == [0] * 10 + [15]
+
+
+def test_all_addresses_together_leave_the_processor_to_others() -> None:
+    throttle = LoginThrottle(Clock())
+
+    tries = [throttle.take(f"10.0.{n}.1", f"name {n}") for n in range(31)]
+
+    assert tries == [0] * 30 + [1]
+
+
+def test_one_customer_of_ipv6_is_one_address() -> None:
+    assert network_of("2001:db8:1:2::7") == network_of("2001:db8:1:2:ffff::1")
+    assert network_of("2001:db8:1:2::7") != network_of("2001:db8:1:3::7")
+    assert network_of("::ffff:203.0.113.7") == network_of("203.0.113.7")
+    assert network_of("") == ""

@@ -1,0 +1,52 @@
+"""Signing in as a person does it, and what happens on screen when a session ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Page, expect
+from werkzeug.security import generate_password_hash
+
+from queueapp import create_app
+from queueapp.extensions import db
+
+PASSWORD = "correct horse battery"
+HASH = generate_password_hash(PASSWORD, method="scrypt:1024:8:1")
+
+
+@pytest.fixture
+def app(database_url: str) -> Iterator[Flask]:
+    app = create_app(
+        {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_USERS": f"ana:operator:{HASH}"}
+    )
+    yield app
+    with app.app_context():
+        db.engine.dispose()
+
+
+def sign_in(page: Page) -> None:
+    page.get_by_label("Name").fill("ana")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_session_that_ends_while_the_page_refreshes_leads_to_the_sign_in_and_back(
+    page: Page, live_server: str, expected_errors: list[str]
+) -> None:
+    expected_errors.append("401")
+    page.goto(f"{live_server}/jobs?status=failed")
+    sign_in(page)
+    expect(page).to_have_url(f"{live_server}/jobs?status=failed")
+    expect(page.get_by_role("button", name="Sign out ana")).to_be_visible()
+
+    page.context.clear_cookies()
+    page.wait_for_url(re.compile(r"/login\?next="), timeout=30_000)
+    expect(page.get_by_role("heading", name="Sign in")).to_have_count(1)
+    sign_in(page)
+    expect(page).to_have_url(f"{live_server}/jobs?status=failed")
+
+    page.get_by_role("button", name="Sign out ana").click()
+    expect(page).to_have_url(f"{live_server}/login")

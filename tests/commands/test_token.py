@@ -1,0 +1,55 @@
+"""``flask token``: what it prints lets in what it names, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from flask.testing import FlaskCliRunner
+
+from queueapp.auth.tokens import holder_of, read_tokens
+
+
+def test_a_new_token_is_shown_once_with_the_entry_to_store(runner: FlaskCliRunner) -> None:
+    words = "--role producer --kind a.b --kind c --priority 5 --delay 1d"
+    result = runner.invoke(args=["token", "new", "shop", *words.split()])
+
+    found = re.fullmatch(r"token  (\S+)\nentry  (\S+)\n", result.stdout)
+    assert found, result.output
+    token, entry = found.groups()
+    principal = holder_of(read_tokens(entry), token.encode())
+    assert principal is not None
+    assert (principal.actor, principal.role) == ("token:shop", "producer")
+    assert principal.limits.kinds == frozenset({"a.b", "c"})
+    assert (principal.limits.highest_priority, principal.limits.longest_delay_s) == (5, 86_400)
+    assert token not in entry
+
+
+def test_two_tokens_differ(runner: FlaskCliRunner) -> None:
+    made = {runner.invoke(args=["token", "new", "x", "--role", "viewer"]).stdout for _ in range(2)}
+
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["app", "--role", "producer"], "not 'app'"),
+        (["a:b", "--role", "producer"], "the role of a"),
+        (["a", "--role", "boss"], "'boss' is not one of"),
+        (["a"], "Missing option '--role'"),
+        (["a", "--role", "viewer", "--kind", "x"], "limits of the role viewer are none"),
+        (["a", "--role", "worker", "--delay", "1h"], "limits of the role worker are kinds"),
+        (["a", "--role", "producer", "--delay", "soon"], "expected a duration"),
+        (["a", "--role", "producer", "--kind", "B"], "'B' is no kind"),
+        (["a b", "--role", "producer"], "the role of a"),
+    ],
+)
+def test_what_start_up_would_refuse_is_refused_and_no_token_is_shown(
+    runner: FlaskCliRunner, words: list[str], said: str
+) -> None:
+    result = runner.invoke(args=["token", "new", *words])
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert said in result.stderr

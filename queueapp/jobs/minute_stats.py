@@ -23,9 +23,9 @@ _LAST = """
 SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
   (data->>'id')::bigint AS id, (data->>'full')::boolean AS full,
   created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
-FROM job_events
+FROM job_events e
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
-ORDER BY id DESC LIMIT 1
+ORDER BY e.id DESC LIMIT 1
 """
 
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid"

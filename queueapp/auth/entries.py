@@ -7,7 +7,7 @@ hold a secret.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from queueapp.errors import SettingError
@@ -17,7 +17,7 @@ from queueapp.errors import SettingError
 class Entry:
     """One of them, and where it stands: ``entry 2``, ``line 7``."""
 
-    text: str
+    text: str = field(repr=False)
     setting: str
     place: str
 

@@ -22,8 +22,9 @@ LEAST_PASSWORD, MOST_PASSWORD = 12, 500
 
 # Addresses of mail as well: what proxies know people by.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}", re.ASCII)
-# The figures are bounded: a check takes memory and time by them.
 _HASH = re.compile(r"scrypt:(\d{4,6}):(\d{1,2}):(\d)\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128}", re.ASCII)
+# The figures are bounded: a check takes 128 * n * r bytes, for p times as long.
+_MOST_BYTES, _MOST_TIMES = 128 * 2**20, 4
 # What the password of an unknown name is compared with, so that it takes as long.
 _NOBODYS = f"scrypt:32768:8:1$nobodynobodynobo${'0' * 128}"
 # Each check takes 32 MiB: one at a time in a process.
@@ -70,7 +71,8 @@ def _person(entry: Entry, *, has_proxy: bool) -> Person:
     if not is_name(name):
         raise _wrong(entry, "the name must be letters, digits, _ . @ + - (and not 'local')")
     if role not in PEOPLE:
-        raise _wrong(entry, f"the role of {name} must be one of {', '.join(PEOPLE)}")
+        # Without the name: whoever pastes a password only has it there.
+        raise _wrong(entry, f"the role must be one of {', '.join(PEOPLE)}")
     if not _is_hash(password_hash) and not (has_proxy and entry.parts == 2):
         said = f"{name} needs the hash that flask user new prints, whole: in a shell or a .env file"
         raise _wrong(entry, f"{said} it stands between single quotes, because of its $ signs")
@@ -84,7 +86,12 @@ def is_name(text: str) -> bool:
 
 def _is_hash(text: str) -> bool:
     match = _HASH.fullmatch(text)
-    return match is not None and int(match[1]) <= 2**18 and int(match[2]) <= 16 and match[3] != "0"
+    if match is None:
+        return False
+    n, r, p = map(int, match.groups())
+    # Any other figures would be found out at the sign-in only.
+    is_power_of_two = n & (n - 1) == 0
+    return is_power_of_two and 0 < 128 * n * r <= _MOST_BYTES and 0 < p <= _MOST_TIMES
 
 
 def _wrong(entry: Entry, what: str) -> SettingError:

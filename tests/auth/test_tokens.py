@@ -12,18 +12,18 @@ from queueapp.auth.tokens import bearer_of, entry_of, holder_of, new_token, read
 from queueapp.errors import SettingError
 
 DIGEST = hashlib.sha256(b"s3cret").hexdigest()
+OTHER = hashlib.sha256(b"new").hexdigest()
 
 
 def test_every_entry_becomes_a_principal() -> None:
-    shop, ops = read_tokens(f"shop:producer:{DIGEST}\n ops:admin:{DIGEST.upper()} ")
+    shop, ops = read_tokens(f"shop:producer:{OTHER}\n ops:admin:{DIGEST.upper()} ")
 
     assert (shop.principal.actor, shop.principal.producer) == ("token:shop", "shop")
     assert (ops.principal.role, ops.digest) == ("admin", bytes.fromhex(DIGEST))
 
 
 def test_two_tokens_may_share_a_name() -> None:
-    new = hashlib.sha256(b"new").hexdigest()
-    tokens = read_tokens(f"shop:producer:{DIGEST} shop:producer:{new}")
+    tokens = read_tokens(f"shop:producer:{DIGEST} shop:producer:{OTHER}")
 
     assert holder_of(tokens, b"s3cret") == holder_of(tokens, b"new") == tokens[0].principal
 
@@ -31,8 +31,10 @@ def test_two_tokens_may_share_a_name() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("shop", "entry 1: the role of shop"),
-        (f"shop:boss:{DIGEST}", "the role of shop must be one of viewer, operator"),
+        ("shop", "entry 1: the role must be one of"),
+        (f"shop:boss:{DIGEST}", "the role must be one of viewer, operator"),
+        (f"a:viewer:{DIGEST} b:viewer:{DIGEST}", "entry 2: b has the token of another entry"),
+        (f"a:viewer:{DIGEST} a:admin:{DIGEST}", "entry 2: a has the token of another entry"),
         (f"ok:admin:{DIGEST} shop:admin:abc", "entry 2: shop needs the SHA-256"),
         (f"shop:admin:{DIGEST}00", "64 hexadecimal digits"),
         (f"a:b:admin:{DIGEST}", "entry 1"),
@@ -57,6 +59,20 @@ def test_a_bad_entry_is_named_by_its_place_without_its_digest(text: str, said: s
 
     assert said in str(raised.value)
     assert DIGEST not in str(raised.value)
+
+
+def test_a_token_in_the_place_of_its_entry_is_not_said_back(tmp_path: Path) -> None:
+    made, file = new_token(), tmp_path / "tokens"
+    file.write_text(made)
+
+    for text, name in ((made, ""), (f"{made}:shop:producer", ""), ("", str(file))):
+        with pytest.raises(SettingError) as raised:
+            read_tokens(text, name)
+        assert made not in str(raised.value)
+
+
+def test_the_same_entry_twice_is_one() -> None:
+    assert len(read_tokens(f"shop:producer:{DIGEST} shop:producer:{DIGEST}")) == 1
 
 
 @pytest.mark.parametrize("header", ["Bearer s3cret", "bearer s3cret", "BEARER s3cret"])
@@ -106,7 +122,7 @@ def test_a_file_adds_entries(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"# who may create\n\nshop:producer:{DIGEST}  # since May\n")
 
-    found = read_tokens(f"ops:admin:{DIGEST}", str(file))
+    found = read_tokens(f"ops:admin:{OTHER}", str(file))
 
     assert [token.principal.name for token in found] == ["ops", "shop"]
 
@@ -114,7 +130,7 @@ def test_a_file_adds_entries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (f"\nshop:boss:{DIGEST}\n".encode(), "line 2: the role of shop"),
+        (f"\nshop:boss:{DIGEST}\n".encode(), "line 2: the role must be"),
         (b"\xff", "is not UTF-8"),
         (None, "No such file"),
     ],

@@ -43,12 +43,16 @@ class Proxies:
         role = None if settings.proxy_role == "none" else Role(settings.proxy_role)
         return cls(settings.trusted_proxies, settings.proxy_user_header, role)
 
+    def sent(self, request: Request) -> bool:
+        """Whether the connection itself comes from one of them."""
+        return self._are_at(request.environ.get("REMOTE_ADDR", ""))
+
     def who_is_named(self, request: Request, people: Mapping[str, Person]) -> Principal | None:
         """Whom the proxy names; None when it names nobody, or is none of ours.
 
         Raises NotAllowed for somebody without a role here.
         """
-        if not self.header or not self._are_at(request.environ.get("REMOTE_ADDR", "")):
+        if not self.header or not self.sent(request):
             return None
         name = request.headers.get(self.header, "")
         if not name:

@@ -128,6 +128,20 @@ def test_without_its_header_a_proxy_names_nobody(make_client: MakeClient) -> Non
     assert ask(client).location == "/login?next=/"
 
 
+def test_what_a_proxy_on_this_machine_passes_on_is_not_the_machine_itself(
+    make_client: MakeClient,
+) -> None:
+    settings = {"QUEUE_PROXY_USER_HEADER": "", "QUEUE_USERS": "", "QUEUE_TRUSTED_PROXIES": "::1"}
+    none = make_client(**settings)
+    tokens = make_client(**settings, QUEUE_TOKENS=entry_of("t", "shop", "producer"))
+
+    # No header, its own idea of Host: nothing but the address tells it from a person there.
+    for client, paths in ((none, ("/", "/api/jobs")), (tokens, ("/", "/jobs/1"))):
+        for path in paths:
+            assert client.get(path, environ_overrides={"REMOTE_ADDR": "::1"}).status_code == 403
+        assert client.get("/").status_code == 200
+
+
 def test_a_token_comes_through_the_proxy_as_itself(make_client: MakeClient) -> None:
     client = make_client(QUEUE_TOKENS=entry_of("t", "shop", "producer"))
     as_shop = {"Authorization": "Bearer t"}

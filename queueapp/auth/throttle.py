@@ -72,7 +72,7 @@ class LoginThrottle:
 
     def take(self, address: str, name: str) -> int:
         """Use a try, or say in how many whole seconds there will be one."""
-        taken = []
+        taken: list[tuple[Throttle, str]] = []
         for throttle, key in self._keys(address, name):
             if wait := throttle.take(key):
                 for other, its_key in taken:

@@ -17,6 +17,7 @@ from werkzeug.test import TestResponse
 
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
+from queueapp.errors import SettingError
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.status import Status
@@ -62,8 +63,9 @@ class Visitor(FlaskClient):
         return super().open(*args, **{"base_url": f"{self.scheme}://{HOST}", **options})
 
 
-def visitor_of(app: Flask) -> Visitor:
-    client = Visitor(app, app.response_class)
+def visitor_of(app: Flask, *, use_cookies: bool = True) -> Visitor:
+    """``use_cookies``: else each request shows the header that it is given."""
+    client = Visitor(app, app.response_class, use_cookies=use_cookies)
     client.environ_base = {"REMOTE_ADDR": "203.0.113.7"}
     return client
 
@@ -81,7 +83,7 @@ def cookie_of(answer: TestResponse) -> str:
 def carry(answer: TestResponse, client: FlaskClient) -> None:
     """Show the cookie of ``answer`` to another application."""
     value = cookie_of(answer).partition(";")[0].partition("=")[2]
-    client.set_cookie("queue_session", value, domain=HOST)
+    client.set_cookie("__Host-queue_session", value, domain=HOST)
 
 
 def test_the_way_in_and_out(visitor: FlaskClient, session: Session) -> None:
@@ -128,6 +130,17 @@ def test_the_cookie_is_for_this_site_and_no_script(visitor: FlaskClient) -> None
     assert not any(part.startswith("Domain") for part in parts)
 
 
+def test_no_other_host_of_the_domain_can_hand_a_session_over(visitor: FlaskClient) -> None:
+    name, _, value = cookie_of(sign_in(visitor)).partition(";")[0].partition("=")
+    other = visitor_of(visitor.application, use_cookies=False)
+
+    # Of this name browsers take a cookie from the very host only, and over https.
+    assert name == "__Host-queue_session"
+    for shown, status in ((name, 200), ("queue_session", 303)):
+        cookie = {"HTTP_COOKIE": f"{shown}={value}"}
+        assert other.get("/", environ_overrides=cookie).status_code == status
+
+
 def test_on_the_machine_itself_there_is_no_https(make_app: MakeApp) -> None:
     client = make_app().test_client()
 
@@ -135,6 +148,7 @@ def test_on_the_machine_itself_there_is_no_https(make_app: MakeApp) -> None:
 
     assert answer.status_code == 303
     assert "Secure" not in cookie_of(answer)
+    assert cookie_of(answer).startswith("queue_session=")
     assert client.get("/").status_code == 200
 
 
@@ -311,9 +325,16 @@ def test_a_session_ends_with_its_time_however_busy(
     assert visitor.get("/").status_code == 303
 
 
+@pytest.mark.parametrize("length", ["0", "10ms", "9999999d", "99999999999999d"])
+def test_a_length_that_no_session_can_have_stops_the_start(length: str) -> None:
+    with pytest.raises(SettingError, match=r"^QUEUE_SESSION_LENGTH: expected 1m to 365d"):
+        create_app({"DATABASE_URL": "postgresql://nowhere/none", "QUEUE_SESSION_LENGTH": length})
+
+
 @pytest.mark.parametrize("value", ["", "x", "e30.x.y", "\xff\xfe", "a" * 8000, ".eJw.", '{"name"'])
-def test_a_cookie_of_somebody_elses_making_is_none(visitor: FlaskClient, value: str) -> None:
-    cookie = f"queue_session={value}"
+def test_a_cookie_of_somebody_elses_making_is_none(make_app: MakeApp, value: str) -> None:
+    cookie = f"__Host-queue_session={value}"
+    visitor = visitor_of(make_app(), use_cookies=False)
 
     answer = visitor.get("/", environ_overrides={"HTTP_COOKIE": cookie})
 

@@ -11,9 +11,12 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 MOST_REMEMBERED = 10_000
+# One password is looked at, and one waits: each keeps one of the server's threads.
+MOST_AT_ONCE = 2
 _LONGEST_KEY = 100
 
 
@@ -61,14 +64,24 @@ class Throttle:
 
 
 class LoginThrottle:
-    """The three limits of trying passwords."""
+    """The three limits of trying passwords, and how many are looked at at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._by_address = Throttle(10, 60.0, clock=clock)
         self._by_name = Throttle(30, 15.0, clock=clock)
-        # Each try is a tenth of a second of the processor, one after the other, and keeps one of
-        # the server's threads meanwhile: many addresses must not take them all.
+        # Each try is a tenth of a second of the processor: many addresses must not take it all.
         self._by_all = Throttle(15, 1.0, clock=clock)
+        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+    @contextmanager
+    def a_place(self) -> Iterator[bool]:
+        """Whether there is a place to have a password looked at, which is then kept."""
+        is_free = self._places.acquire(blocking=False)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                self._places.release()
 
     def take(self, address: str, name: str) -> int:
         """Use a try, or say in how many whole seconds there will be one."""

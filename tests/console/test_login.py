@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -226,6 +228,29 @@ def test_tries_are_throttled_and_told_in_seconds(visitor: FlaskClient) -> None:
     assert f"Try again in {wait} second" in refused.text
     assert 'name="name" value="ana"' in refused.text
     assert "Set-Cookie" not in refused.headers
+
+
+def test_many_who_try_at_once_leave_threads_to_others(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, begun, go_on = make_app(), threading.Semaphore(0), threading.Event()
+
+    def slowly(*_given: object) -> None:
+        begun.release()
+        go_on.wait(30)
+
+    monkeypatch.setattr("queueapp.console.login.who_knows", slowly)
+    with ThreadPoolExecutor() as pool:
+        busy = [pool.submit(sign_in, visitor_of(app), name) for name in ("ana", "vic")]
+        try:
+            assert all(begun.acquire(timeout=30) for _ in busy)
+            refused = sign_in(visitor_of(app))
+        finally:
+            go_on.set()
+
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+    assert [one.result().status_code for one in busy] == [401, 401]
+    assert sign_in(visitor_of(app)).status_code == 401
 
 
 def test_who_knows_the_password_is_never_throttled(visitor: FlaskClient) -> None:

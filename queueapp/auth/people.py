@@ -58,7 +58,7 @@ def read_people(text: str, file: str = "", *, has_proxy: bool = False) -> dict[s
     names the setting and the place of the first bad one.
     """
     found: dict[str, Person] = {}
-    for entry in entries_of("QUEUE_USERS", text, "QUEUE_USERS_FILE", file):
+    for entry in entries_of("QUEUE_USERS", text, "QUEUE_USERS_FILE", file, is_secret=True):
         person = _person(entry, has_proxy=has_proxy)
         if person.principal.name in found:
             raise _wrong(entry, f"{person.principal.name} has an entry already")

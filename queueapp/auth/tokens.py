@@ -54,7 +54,8 @@ def read_tokens(text: str, file: str = "") -> tuple[Token, ...]:
     Raises SettingError that names the setting and the place of the first bad one.
     """
     found: dict[bytes, Token] = {}
-    for entry in entries_of("QUEUE_TOKENS", text, "QUEUE_TOKENS_FILE", file):
+    # Digests of random tokens are no secret.
+    for entry in entries_of("QUEUE_TOKENS", text, "QUEUE_TOKENS_FILE", file, is_secret=False):
         token = _token(entry)
         # The same entry twice is harmless; one token with two roles is either of them.
         if found.setdefault(token.digest, token) != token:

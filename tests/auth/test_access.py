@@ -243,6 +243,20 @@ def test_a_producer_lists_its_own_jobs_only(caller: FlaskClient) -> None:
     assert asked.status_code == 403
 
 
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_a_producer_exports_its_own_jobs_only(caller: FlaskClient, form: str) -> None:
+    make(caller, "operator", payload={"message": "of others"})
+    make(caller, "producer", payload={"message": "mine"})
+
+    path = f"/api/jobs.{form}?fields=payload"
+    exported = caller.get(path, headers=bearer("producer"))
+    asked = caller.get(f"{path}&producer=the-operator", headers=bearer("producer"))
+
+    assert "mine" in exported.text
+    assert "of others" not in exported.text
+    assert asked.status_code == 403
+
+
 def test_keys_of_two_producers_never_meet(caller: FlaskClient) -> None:
     first = make(caller, "producer", idempotency_key="k", payload={"message": "secret"})
     answer = caller.post(

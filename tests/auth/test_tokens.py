@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from pathlib import Path
 
 import pytest
 
 from queueapp.auth.limits import Limits
+from queueapp.auth.people import read_people
 from queueapp.auth.tokens import bearer_of, entry_of, holder_of, new_token, read_tokens
 from queueapp.errors import SettingError
 
@@ -45,6 +47,7 @@ def test_two_tokens_may_share_a_name() -> None:
         (f"shop:producer:{DIGEST}:speed=1", "limits of the role producer are kinds, priority"),
         (f"shop:worker:{DIGEST}:priority=1", "limits of the role worker are kinds"),
         (f"shop:admin:{DIGEST}:kinds=a", "limits of the role admin are none"),
+        (f"shop:operator:{DIGEST}:delay=1h", "limits of the role operator are none"),
         (f"shop:producer:{DIGEST}:kinds=", "kinds=value"),
         (f"shop:producer:{DIGEST}:kinds=,", "kinds names none"),
         (f"shop:producer:{DIGEST}:kinds=A", "'A' is no kind"),
@@ -147,3 +150,35 @@ def test_what_is_wrong_with_a_file_is_named(
 
     assert said in str(raised.value)
     assert DIGEST not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_tokens", "of_people"),
+    [
+        (0o600, None, None),
+        (0o640, None, None),
+        (0o644, None, "be read by everybody"),
+        (0o660, "be changed by others", "be changed by others"),
+        (0o602, "be changed by others", "be changed by others"),
+    ],
+    ids=str,
+)
+def test_a_file_that_others_can_use_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    mode: int, of_tokens: str | None, of_people: str | None,
+) -> None:  # fmt: skip
+    file = tmp_path / "entries"
+    file.touch()
+    file.chmod(mode)
+    caplog.set_level(logging.INFO)
+
+    for read, setting, said in (
+        (read_tokens, "QUEUE_TOKENS_FILE", of_tokens),
+        (read_people, "QUEUE_USERS_FILE", of_people),
+    ):
+        caplog.clear()
+        read("", str(file))
+        found = [one.message for one in caplog.records]
+        assert len(found) == bool(said), found
+        if said:
+            assert found[0].startswith(f"{setting}: {file} can {said} ")

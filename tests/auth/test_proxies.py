@@ -10,6 +10,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.security import generate_password_hash
 from werkzeug.test import TestResponse
+from werkzeug.wrappers import Request
 
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
@@ -187,6 +188,27 @@ def test_tries_are_counted_by_the_address_behind_the_proxy(make_client: MakeClie
     assert fail(20, "203.0.113.8") == 401
     others = [fail(30 + n, f"198.51.100.{n}", peer="203.0.113.9") for n in range(11)]
     assert others == [401] * 10 + [429]
+
+
+@pytest.mark.parametrize(
+    ("chain", "address"),
+    [
+        ("203.0.113.7:51234", "203.0.113.7"),
+        ("[2001:db8:9::7]:51234", "2001:db8:9::7"),
+        ("[2001:db8:9::7]", "2001:db8:9::7"),
+        ("2001:db8:9::7", "2001:db8:9::7"),
+        ("198.51.100.1, 203.0.113.7:51234, 192.168.7.1:443", "203.0.113.7"),
+        ("203.0.113.7:x", PROXY),
+        ("unknown", PROXY),
+        ("", PROXY),
+    ],
+)
+def test_some_proxies_tell_the_port_as_well(client: FlaskClient, chain: str, address: str) -> None:
+    proxies = client.application.extensions["queue_proxies"]
+    environ = {"REMOTE_ADDR": PROXY, "HTTP_X_FORWARDED_FOR": chain}
+
+    # Taken for no address, it would leave the proxy's own: one count of tries for the whole world.
+    assert proxies.address_of(Request(environ)) == address
 
 
 @pytest.mark.parametrize(

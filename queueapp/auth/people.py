@@ -25,8 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}", re.ASCII)
 _HASH = re.compile(r"scrypt:(\d{4,6}):(\d{1,2}):(\d)\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128}", re.ASCII)
 # The figures are bounded: a check takes 128 * n * r bytes, for p times as long.
 _MOST_BYTES, _MOST_TIMES = 128 * 2**20, 4
-# What the password of an unknown name is compared with, so that it takes as long.
-_NOBODYS = f"scrypt:32768:8:1$nobodynobodynobo${'0' * 128}"
+_OURS = "scrypt:32768:8:1"
 # Each check takes 32 MiB: one at a time in a process.
 _one_at_a_time = threading.Lock()
 
@@ -43,7 +42,7 @@ def new_hash(password: str) -> str:
     """What to store for ``password``. Raises ValueError for one that is too short or too long."""
     if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
         raise ValueError(f"a password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
-    return generate_password_hash(_plain(password), method="scrypt")
+    return generate_password_hash(_plain(password), method=_OURS)
 
 
 def entry_of(name: str, role: str, password_hash: str) -> str:
@@ -101,10 +100,17 @@ def _wrong(entry: Entry, what: str) -> SettingError:
 def who_knows(people: Mapping[str, Person], name: str, password: str) -> Person | None:
     """Whose name and password these are; takes the same time whether the name is known or not."""
     person = people.get(name)
-    stored = (person.password_hash if person else "") or _NOBODYS
+    stored = (person.password_hash if person else "") or _nobodys(people)
     with _one_at_a_time:
         fits = check_password_hash(stored, _plain(password[:MOST_PASSWORD]))
     return person if fits and len(password) <= MOST_PASSWORD else None
+
+
+def _nobodys(people: Mapping[str, Person]) -> str:
+    """What nobody's password fits, and which takes as long to find out as with somebody's."""
+    hashes = (person.password_hash for person in people.values())
+    figures = next((one.partition("$")[0] for one in hashes if one), _OURS)
+    return f"{figures}$nobodynobodynobo${'0' * 128}"
 
 
 def _plain(password: str) -> str:

@@ -71,6 +71,26 @@ def test_a_password_fits_its_own_entry_only() -> None:
         assert who_knows(people, name, password) is None, (name, password)
 
 
+@pytest.mark.parametrize("figures", ["1024:8:1", "4096:8:2"])
+def test_an_unknown_name_costs_what_a_known_one_costs(
+    figures: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = read_people(
+        f"ben:viewer ana:admin:{HASH.replace('1024:8:1', figures)}", has_proxy=True
+    )
+    looked_at: list[str] = []
+
+    def look(stored: str, _password: str) -> bool:
+        looked_at.append(stored.partition("$")[0])
+        return False
+
+    monkeypatch.setattr("queueapp.auth.people.check_password_hash", look)
+    for name in ("ana", "nobody", "ben"):
+        who_knows(people, name, "correct horse battery")
+
+    assert looked_at == [f"scrypt:{figures}"] * 3
+
+
 def test_one_password_fits_however_a_keyboard_writes_it() -> None:
     people = read_people(entry_of("ana", "viewer", new_hash("cafe\u0301 au lait, hot")))
 

@@ -15,6 +15,7 @@ from queueapp.api import operations as views
 from queueapp.jobs import audit, operations, transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver, walk
+from queueapp.jobs.queries import candidates
 from queueapp.jobs.status import Event, Status
 from tests.api.conftest import body, pointers, problem
 from tests.factories import claim_one, make_job, outcome
@@ -142,6 +143,18 @@ def test_batches_move_each_job_once_and_say_what_is_left(
     lines = bulk.lines(made)
     assert bulk.apply(made) == made == bulk.show(made) == bulk.stop(made)
     assert bulk.lines(made) == lines
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 7])
+def test_more_jobs_than_an_index_is_read_for_are_all_moved(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 2)
+    wanted = bulk.jobs(jobs)
+    made = bulk.plan()
+
+    assert made["planned"] == {"count": jobs, "more": False}
+    assert bulk.moved(bulk.apply(made)) == wanted
 
 
 def test_one_request_moves_several_batches(

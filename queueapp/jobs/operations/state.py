@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
 
 from queueapp.errors import OperationNotFound
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.operations.walk import Counts, Place
-from queueapp.jobs.queries.filters import JobFilter
+from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.status import Event, Status
 
 State = Literal["planned", "applying", "stopped", "done"]
@@ -25,6 +25,8 @@ CROSS JOIN LATERAL (
   ORDER BY id DESC LIMIT 1
 ) e
 """
+
+_SPANS = tuple(one.name for one in fields(JobFilter) if isinstance(one.default, Span))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +108,11 @@ def written_plan(
     place: Place, how: Mapping[str, Any], counts: Counts, snapshot: str
 ) -> dict[str, Any]:
     """The plan as the ledger keeps it."""
-    asked = asdict(place.where).items()
     due = how.get("available_at")
     return {
         "verb": place.verb,
         "how": {**how, "available_at": due.isoformat()} if due else dict(how),
-        "filter": {name: value for name, value in asked if value not in (None, ())},
+        "filter": _written_filter(place.where),
         "counts": counts.by_status,
         "whole": counts.whole,
         "snapshot": snapshot,
@@ -121,15 +122,36 @@ def written_plan(
 
 def read_plan(data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an ``Operation`` that the plan knows."""
-    how, where = dict(data["how"]), dict(data["filter"])
+    how = dict(data["how"])
     if how.get("available_at"):
         how["available_at"] = datetime.fromisoformat(how["available_at"])
-    where["status"] = tuple(Status(name) for name in where.get("status", ()))
     return {
         "verb": data["verb"],
         "how": how,
-        "where": JobFilter(**where),
+        "where": _read_filter(data["filter"]),
         "counts": Counts(data["counts"], data["whole"]),
         "snapshot": data["snapshot"],
         "upto": data["upto"],
     }
+
+
+def _written_filter(where: JobFilter) -> dict[str, Any]:
+    asked = {one.name: getattr(where, one.name) for one in fields(where)}
+    return {
+        name: [moment and moment.isoformat() for moment in (value.start, value.end)]
+        if isinstance(value, Span)
+        else value
+        for name, value in asked.items()
+        if value not in (None, (), Span())
+    }
+
+
+def _read_filter(written: Mapping[str, Any]) -> JobFilter:
+    found = dict(written)
+    found["status"] = tuple(Status(name) for name in found.get("status", ()))
+    if "view" in found:
+        found["view"] = View(found["view"])
+    for name in _SPANS:
+        if name in found:
+            found[name] = Span(*(text and datetime.fromisoformat(text) for text in found[name]))
+    return JobFilter(**found)

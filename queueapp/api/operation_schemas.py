@@ -63,7 +63,7 @@ class OperationFilter(_Body):
     def where(self) -> JobFilter:
         """The filter; what was not sent narrows nothing."""
         sent = {name: getattr(self, name) for name in self.model_fields_set}
-        spans = {
+        spans: dict[str, Any] = {
             name: Span(sent.pop(f"{name}_from", None), sent.pop(f"{name}_to", None))
             for name in _SPANS
         }

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -186,6 +187,23 @@ def test_an_export_takes_a_place_until_it_ends_or_its_reader_leaves(
     assert client.get("/api/jobs.csv?fields=nope").status_code == 422
     ended = client.get("/api/jobs.csv")
     list(ended.response)  # as a server does that forgets to close
+
+    assert places.acquire(blocking=False)
+
+
+def test_a_reader_that_stands_still_loses_its_place(
+    client: FlaskClient, app: Flask, seven: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = threading.BoundedSemaphore(1)
+    monkeypatch.setitem(app.extensions, "queue_waiters", places)
+    monkeypatch.setattr(export, "STANDSTILL_S", 0.1)
+    ours, theirs = socket.socketpair()
+
+    with ours, theirs:
+        answer = client.get("/api/jobs.ndjson", environ_overrides={"gunicorn.socket": ours})
+        # As the server sends, to somebody whose buffers are full.
+        with closing(answer), pytest.raises(TimeoutError):
+            ours.sendall("".join(map(str, answer.response)).encode() * 1000)
 
     assert places.acquire(blocking=False)
 

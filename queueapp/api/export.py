@@ -124,15 +124,19 @@ def pages_of(engine: Engine, where: JobFilter, names: Sequence[str]) -> Generato
     columns = describe.columns_of(names)
     limit = MOST_WITH_BODIES if set(names) & set(describe.BODIES) else PAGE
     before: int | None = None
+    # Of a long list an index would name 20,000 jobs for each page, in vain.
+    scan = False
     while True:
         with Session(engine) as session:
             queries.bound_reads(session)
-            page = queries.list_jobs(session, where, before=before, limit=limit, columns=columns)
+            page = queries.list_jobs(
+                session, where, before=before, limit=limit, columns=columns, scan=scan
+            )
             rows = [describe.listed_job(job, names) for job in page.rows]
         yield rows
         if page.older is None:
             return
-        before = page.older
+        before, scan = page.older, page.scanned
 
 
 # Some readers end a line at these; JSON has them within strings only.

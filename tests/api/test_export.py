@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.api import describe, export
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import JobFilter, listing
+from queueapp.jobs.queries import JobFilter, candidates, listing
 from queueapp.jobs.status import Status
 from tests.api.conftest import Api, body, problem
 from tests.console.hostile import make_hostile_jobs
@@ -120,6 +120,28 @@ def test_windows_without_a_match_do_not_end_an_export(
     assert lines(client, "?priority=7&fields=id") == []
     assert [job["id"] for job in lines(client, "?kind=demo.echo&fields=id")] == seven
     assert len(table(client, "?kind=demo.echo&fields=id")) == 7
+
+
+@pytest.mark.parametrize(("most", "looks"), [(2, 1), (100, 4)], ids=["long", "short"])
+def test_an_index_that_names_too_many_jobs_is_asked_once(
+    client: FlaskClient,
+    app: Flask,
+    seven: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    looks: int,
+) -> None:
+    from queueapp.extensions import db
+
+    for module in (candidates, listing):
+        monkeypatch.setattr(module, "SCAN_LIMIT", most)
+    monkeypatch.setattr(export, "PAGE", 2)
+    with app.app_context():
+        engine = db.engine
+    with statements_of(engine) as sent:
+        assert [job["id"] for job in lines(client, "?status=failed")] == seven
+
+    assert sum("ORDER BY finished_at" in statement for statement, _ in sent) == looks
 
 
 FORMULAS = (

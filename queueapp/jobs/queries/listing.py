@@ -38,13 +38,14 @@ class Page:
 
     ``older`` and ``newer``: ids to pass as ``before`` and ``after`` for the pages beside this one,
     None at the ends. ``cut``: rows beyond those looked at may match; ``older``, if there, goes on
-    from where the look ended, and on the way up ``newer`` does.
+    from where the look ended, and on the way up ``newer`` does. ``scanned``: no index could tell.
     """
 
     rows: Sequence[Any]
     older: int | None
     cut: bool = field(default=False)
     newer: int | None = field(default=None)
+    scanned: bool = field(default=False)
 
 
 def get_job(session: Session, job_id: int) -> Job:
@@ -83,17 +84,21 @@ def list_jobs(
     after: int | None = None,
     limit: int = 50,
     columns: Columns = LISTED,
+    scan: bool = False,
 ) -> Page:
     """List jobs newest first, with nothing but ``columns`` and the id.
 
     ``before``: only ids below it, from the newest of them on. ``after``: the ids next above it.
+    ``scan``: ask no index; for whoever reads on where the page before was ``scanned``.
     """
-    narrowed = find_candidates(session, where)
+    narrowed = None if scan else find_candidates(session, where)
     if narrowed is not None and not narrowed.many and not narrowed.partial:
         return _from_candidates(session, where, narrowed.ids, before, after, limit, columns)
     if after is not None:
-        return _scanned_upwards(session, where, after, limit, columns)
-    return _scanned(session, where, before, limit, columns)
+        page = _scanned_upwards(session, where, after, limit, columns)
+    else:
+        page = _scanned(session, where, before, limit, columns)
+    return replace(page, scanned=True)
 
 
 def _from_candidates(

@@ -114,6 +114,26 @@ def test_a_range_without_an_end_has_whatever_comes_last(session: Session) -> Non
     assert found.ids == [job]
 
 
+@pytest.mark.postgresql("arrays")
+def test_what_an_index_names_does_not_come_row_by_row(session: Session, engine: sa.Engine) -> None:
+    """20,000 rows take the driver longer than all the rest of a page."""
+    seed(session, 400)
+    came: list[int] = []
+
+    def note(_connection: Any, cursor: Any, *_: Any) -> None:
+        came.append(cursor.rowcount)
+
+    sa.event.listen(engine, "after_cursor_execute", note)
+    try:
+        page = queries.list_jobs(session, JobFilter(status=(Status.SUCCEEDED,)), limit=10)
+        found = queries.count_jobs(session, JobFilter(status=(Status.SUCCEEDED,)))
+    finally:
+        sa.event.remove(engine, "after_cursor_execute", note)
+
+    assert (len(page.rows), found.count) == (10, 350)
+    assert max(came) == 11
+
+
 @pytest.mark.parametrize("gone", [0, 2, 3], ids=["top", "middle", "last"])
 @pytest.mark.parametrize("upwards", [False, True], ids=["down", "up"])
 def test_a_job_that_leaves_between_two_looks_does_not_end_the_list(

@@ -80,7 +80,7 @@ def test_workers_in_all_languages_drain_a_queue_together(journey: Journey, tmp_p
 def job(number: int) -> dict[str, object]:
     """The first ones are long, and come first."""
     is_long = number < LONG
-    payload = {"seconds": LONG_S if is_long else 0.01, "echo": f"job {number}"}
+    payload = {"seconds": LONG_S if is_long else 0.05, "echo": f"job {number}"}
     return {"kind": "journey.shared", "payload": payload, "priority": int(is_long)}
 
 

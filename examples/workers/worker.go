@@ -46,7 +46,10 @@ func run(ctx context.Context, payload object) (any, error) {
 // The answer's items; nil: ask again later. With 409 every one of them is lost.
 func post(path string, body object) []job {
 	text, _ := json.Marshal(body)
-	request, _ := http.NewRequest("POST", url+"/api/leases"+path, bytes.NewReader(text))
+	request, err := http.NewRequest("POST", url+"/api/leases"+path, bytes.NewReader(text))
+	if err != nil {
+		log.Fatalln("QUEUE_URL:", err)
+	}
 	request.Header.Set("Content-Type", "application/json")
 	if token := os.Getenv("QUEUE_TOKEN"); token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)

@@ -42,7 +42,7 @@ class Bad:
 def item_of(body: Any, limits: Limits = NONE) -> Good | Bad:
     """Check one item, which ``limits`` must allow."""
     try:
-        wanted = job_request(body)
+        wanted = job_request(body, limits)
         # First: what a token may not create, it need not learn about.
         refuse(limits.of_request(wanted))
         return Good(check(wanted))

@@ -35,14 +35,14 @@ def test_two_tokens_differ(runner: FlaskCliRunner) -> None:
     ("words", "said"),
     [
         (["app", "--role", "producer"], "not 'app'"),
-        (["a:b", "--role", "producer"], "the role of a"),
+        (["a:b", "--role", "producer"], "the role must be"),
         (["a", "--role", "boss"], "'boss' is not one of"),
         (["a"], "Missing option '--role'"),
         (["a", "--role", "viewer", "--kind", "x"], "limits of the role viewer are none"),
         (["a", "--role", "worker", "--delay", "1h"], "limits of the role worker are kinds"),
         (["a", "--role", "producer", "--delay", "soon"], "expected a duration"),
         (["a", "--role", "producer", "--kind", "B"], "'B' is no kind"),
-        (["a b", "--role", "producer"], "the role of a"),
+        (["a b", "--role", "producer"], "the role must be"),
     ],
 )
 def test_what_start_up_would_refuse_is_refused_and_no_token_is_shown(

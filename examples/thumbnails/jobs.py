@@ -108,6 +108,7 @@ def shrunk(picture: Path, size: int) -> Image.Image:
     try:
         with Image.open(picture, formats=FORMATS) as image:
             image.thumbnail((size, size))
+            image.load()  # a small one has not been read yet, and the file is closed below
             ImageOps.exif_transpose(image, in_place=True)
             return image
     except OSError as error:

@@ -54,6 +54,18 @@ def test_each_picture_gets_a_small_one(
     assert (progress.percent, progress.note) == (66, "3 of 3: c.webp")
 
 
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "gif"])
+def test_a_small_picture_stays_as_small(
+    example: ModuleType, context: JobContext, made: Path, suffix: str
+) -> None:
+    Image.new("RGB", (40, 20), RED).save(made.parent / f"small.{suffix}")
+
+    assert example.make_thumbnails(context, "summer")["made"] == 4
+
+    with Image.open(made / f"small.{suffix}.webp") as small:
+        assert small.size == (40, 20)
+
+
 def test_what_is_up_to_date_is_kept(example: ModuleType, context: JobContext, made: Path) -> None:
     example.make_thumbnails(context, "summer")
     kept = (made / "a.jpg.webp").stat()

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from PIL import Image
 
 from tests.live.checks import stand
@@ -47,6 +49,7 @@ def test_folders_of_pictures_get_thumbnails(journey: Journey, tmp_path: Path) ->
     stand(journey)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_killed_in_the_middle_is_finished(
     journey: Journey, tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from PIL import Image
 
 from tests.live.checks import stand

@@ -68,7 +68,7 @@ def _run(session: Session, where: JobFilter) -> Any:
         JobFilter(priority_min=0, priority_max=0),
         JobFilter(status=(Status.QUEUED, Status.RUNNING), priority_min=0),
     ],
-    ids=repr,
+    ids=["created", "available", "priority", "two statuses"],
 )
 def test_what_no_index_knows_is_looked_for_in_a_window_at_a_time(
     session: Session, monkeypatch: pytest.MonkeyPatch, where: JobFilter

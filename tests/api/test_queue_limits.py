@@ -43,9 +43,10 @@ class Clock:
 class Process:
     """One web process: what it knows of the queue is its own."""
 
-    def __init__(self, url: str, *, soft: int = 0, hard: int = 0) -> None:
+    def __init__(self, url: str, *, soft: int = 0, hard: int = 0, pooler: bool = False) -> None:
         self.clock = Clock()
-        self.app = create_app({"DATABASE_URL": url, "TESTING": True})
+        settings = {"DATABASE_URL": url, "TESTING": True, "QUEUE_POOLER": str(int(pooler))}
+        self.app = create_app(settings)
         self.app.extensions["queue_intake"] = Intake(soft, hard, clock=self.clock)
         self.client: FlaskClient = self.app.test_client()
 
@@ -68,8 +69,8 @@ class Process:
 def process(database_url: str) -> Iterator[Callable[..., Process]]:
     made: list[Process] = []
 
-    def make(**limits: int) -> Process:
-        made.append(Process(database_url, **limits))
+    def make(**settings: int) -> Process:
+        made.append(Process(database_url, **settings))  # type: ignore[arg-type]
         return made[-1]
 
     yield make
@@ -93,10 +94,11 @@ def end_one(session: Session) -> None:
 # The hard limit
 
 
+@pytest.mark.parametrize("pooler", [False, True])
 def test_a_full_queue_refuses_and_says_when_to_come_back(
-    process: Callable[..., Process], session: Session
+    process: Callable[..., Process], session: Session, pooler: bool
 ) -> None:
-    web = process(hard=3)
+    web = process(hard=3, pooler=pooler)
     made = [web.post().status_code for _ in range(3)]
 
     refused = web.post()
@@ -127,10 +129,11 @@ def test_what_waits_for_its_time_counts_and_what_runs_or_is_held_does_not(
     assert answers == [201, 201, 429]
 
 
+@pytest.mark.parametrize("pooler", [False, True])
 def test_a_request_that_was_here_before_is_answered_however_full_it_is(
-    process: Callable[..., Process], session: Session
+    process: Callable[..., Process], session: Session, pooler: bool
 ) -> None:
-    web, other = process(hard=1), process(hard=1)
+    web, other = process(hard=1, pooler=pooler), process(hard=1, pooler=pooler)
     first = web.post(idempotency_key="a")
 
     for one in (web, other, web):
@@ -174,10 +177,11 @@ def test_what_comes_back_is_let_in_and_counts(
     assert waiting(session) == 4
 
 
+@pytest.mark.parametrize("pooler", [False, True])
 def test_many_producers_at_once_fill_it_to_the_limit_and_no_further(
-    process: Callable[..., Process], session: Session
+    process: Callable[..., Process], session: Session, pooler: bool
 ) -> None:
-    webs = [process(hard=40) for _ in range(2)]
+    webs = [process(hard=40, pooler=pooler) for _ in range(2)]
     answers: list[int] = []
 
     def produce(web: Process, number: int) -> None:

@@ -19,7 +19,7 @@ from tests.live.journey import Journey, Web
 from tests.live.processes import until
 
 DEPTH = "SELECT count(*) FROM jobs WHERE status = 'queued'"
-TICK = {"kind": "journey.tick", "payload": {"ms": 15}}
+TICK = {"kind": "journey.tick", "payload": {"ms": 30}}
 
 
 class Producer:
@@ -102,14 +102,14 @@ def has_both(producers: list[Producer], *, accepted: int, refused: int) -> bool:
 @pytest.mark.timeout(240)
 @pytest.mark.postgresql("several processes that create")
 @pytest.mark.parametrize(
-    ("limit", "jobs"), [(60, 300), pytest.param(500, 5_000, marks=pytest.mark.slow)]
+    ("limit", "jobs"), [(60, 200), pytest.param(500, 2_500, marks=pytest.mark.slow)]
 )
 def test_two_producers_at_full_speed_keep_to_the_hard_limit_and_lose_nothing(
     journey: Journey, limit: int, jobs: int
 ) -> None:
     web = journey.web(workers=2, threads=4, QUEUE_HARD_LIMIT=str(limit))
     # What is given back unused would wait again, beside the limit.
-    worker = journey.work("--concurrency", "3", QUEUE_PREFETCH="0")
+    worker = journey.work("--concurrency", "2", QUEUE_PREFETCH="0")
 
     watch = Watch(journey)
     producers = [Producer(web, name) for name in ("a", "b")]

@@ -243,7 +243,12 @@ class Problem(BaseModel):
     errors: Annotated[
         list[FieldProblem], _says("What is wrong where, if it is several things.")
     ] = _NOT_ALWAYS
-    limit: Annotated[str, _says("Of beyond_limit: which limit of the token.")] = _NOT_ALWAYS
+    limit: Annotated[str, _says("Of beyond_limit and rate_limited: which limit of the token.")] = (
+        _NOT_ALWAYS
+    )
+    retry_after: Annotated[int, _says("Of 429 and 503: the header Retry-After again.")] = (
+        _NOT_ALWAYS
+    )
     job_id: Annotated[int, _says("The job that it is about.")] = _NOT_ALWAYS
     items: Annotated[
         list[dict[str, Any]], _says("Of lease_lost: what the answer would have held.")

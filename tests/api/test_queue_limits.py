@@ -16,7 +16,7 @@ from queueapp import create_app, notifier
 from queueapp.api.intake import Intake
 from queueapp.errors import SettingError
 from queueapp.extensions import db
-from queueapp.jobs import control, transitions
+from queueapp.jobs import control, room, transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import NewJob
@@ -282,6 +282,30 @@ def test_a_bulk_of_what_was_here_before_is_answered_by_a_full_queue(
     assert waiting(session) == 3
 
 
+@pytest.mark.postgresql("two who write at once")
+def test_a_bulk_that_others_overtake_is_undone_and_tried_alone(
+    process: Callable[..., Process], session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its look at the last number and its own there may be anybody's."""
+    web, other = process(hard=5), process(hard=5)
+    assert (web.post().status_code, other.post().status_code) == (201, 201)
+    enter = room.enter
+    overtaken: list[int] = []
+
+    def be_overtaken(database: Any) -> int:
+        last = enter(database)
+        if not overtaken:
+            overtaken.append(other.post().status_code)
+        return last
+
+    monkeypatch.setattr(room, "enter", be_overtaken)
+
+    assert problem(web.bulk({}, {}, {})) == FULL
+    assert overtaken == [201]
+    assert waiting(session) == 3
+    assert body(web.bulk({}, {}))["counts"]["new"] == 2
+
+
 # The soft limit
 
 
@@ -403,6 +427,13 @@ def test_far_below_the_limit_a_job_is_one_round_trip(proxy: Proxy) -> None:
         trips.append((web.post(**job).status_code, len(proxy.asked) - before))
 
     assert trips == [(201, 1), (201, 1), (200, 1)]
+
+    # Once a second somebody looks how deep it is: BEGIN, how to plan, the count, COMMIT.
+    web.later()
+    for cost in (5, 1):
+        before = len(proxy.asked)
+        web.post()
+        assert len(proxy.asked) - before == cost
     web.close()
 
 
@@ -420,8 +451,19 @@ def test_a_queue_that_is_full_costs_nothing_to_hammer(proxy: Proxy) -> None:
     web.close()
 
 
+def test_the_document_names_the_refusals_and_the_headers(client: FlaskClient) -> None:
+    paths = body(client.get("/api/openapi.json"))["paths"]
+
+    for path, made in (("/api/jobs", "201"), ("/api/jobs", "200"), ("/api/jobs/bulk", "200")):
+        told = paths[path]["post"]["responses"]
+        assert "Queue-Estimated-Wait" in told[made]["headers"]
+        assert "Retry-After" in told["429"]["headers"]
+        examples = told["429"]["content"]["application/problem+json"]["examples"]
+        assert set(examples) == {"queue_full", "rate_limited"}
+    assert "Retry-After" in paths["/api/jobs/bulk"]["post"]["responses"]["200"]["headers"]
+
+
 def test_the_app_has_no_limits_unless_asked(app: Flask) -> None:
-    with app.test_request_context():
-        intake = app.extensions["queue_intake"]
+    intake = app.extensions["queue_intake"]
 
     assert (intake._soft, intake._hard) == (0, 0)

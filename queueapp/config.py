@@ -29,6 +29,7 @@ from queueapp.setting_readers import (
     size,
     switch,
     up_to_a_day,
+    up_to_a_year,
     whole,
 )
 
@@ -228,8 +229,8 @@ class Settings:
         secret=True,
     )  # fmt: skip
     session_length: float = _setting(
-        "QUEUE_SESSION_LENGTH", "12h", positive_duration,
-        "How long after signing in a person has to sign in again.",
+        "QUEUE_SESSION_LENGTH", "12h", up_to_a_year,
+        "How long after signing in a person has to sign in again, 1m to 365d.",
     )  # fmt: skip
     trusted_proxies: tuple[Network, ...] = _setting(
         "QUEUE_TRUSTED_PROXIES", "", networks,

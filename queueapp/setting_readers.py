@@ -41,6 +41,14 @@ def up_to_a_day(text: str) -> float:
     return seconds
 
 
+def up_to_a_year(text: str) -> float:
+    """A duration from a minute to a year."""
+    seconds = duration(text)
+    if not _UNITS["m"] <= seconds <= 365 * _UNITS["d"]:
+        raise ValueError("expected 1m to 365d")
+    return seconds
+
+
 def a_day_at_least(text: str) -> float:
     """A duration of a day or more."""
     seconds = duration(text)

@@ -41,7 +41,7 @@ class Bad:
 def item_of(body: Any, limits: Limits = NONE) -> Good | Bad:
     """Check one item, which ``limits`` must allow."""
     try:
-        return Good(checked_within(job_request(body), limits))
+        return Good(checked_within(job_request(body, limits), limits))
     except (InvalidRequest, BeyondLimit) as error:
         return _bad(error)
 

@@ -14,6 +14,8 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from queueapp.api.schemas import JobBody, ReasonBody
 from queueapp.api.strict_json import parse
+from queueapp.auth import current_principal
+from queueapp.auth.limits import NONE, Limits
 from queueapp.errors import (
     BadRequest,
     InvalidJob,
@@ -68,16 +70,19 @@ def _bad_query(errors: list[Problem]) -> BadRequest:
 
 def read_job() -> EnqueueRequest:
     """The job that the body and the header ``Idempotency-Key`` ask for."""
-    return job_request(_with_key(read_body()))
+    return job_request(_with_key(read_body()), current_principal().limits)
 
 
-def job_request(body: Any) -> EnqueueRequest:
-    """The job that ``body`` asks for. Raises InvalidJob that lists the first problems."""
+def job_request(body: Any, limits: Limits = NONE) -> EnqueueRequest:
+    """The job that ``body`` asks for. Raises InvalidJob that lists the first problems.
+
+    They tell nothing of a kind that ``limits`` do not allow; whether they do is not checked here.
+    """
     body, more = _without_many_unknown(body)
     try:
         checked = JobBody.model_validate(body)
     except ValidationError as error:
-        problems = first_of(_all_problems(error, body), more)
+        problems = first_of(_all_problems(error, body, limits), more)
         said = f"the job is not valid: {_first(problems)}"
         raise InvalidJob(said, errors=problems) from None
     return _enqueue_request({name: getattr(checked, name) for name in checked.model_fields_set})
@@ -203,15 +208,17 @@ def _enqueue_request(sent: dict[str, Any]) -> EnqueueRequest:
     return EnqueueRequest(**{names[name]: value for name, value in sent.items()})
 
 
-def _all_problems(error: ValidationError, body: Any) -> list[Problem]:
+def _all_problems(error: ValidationError, body: Any, limits: Limits) -> list[Problem]:
     """What is wrong with the form, and what the queue itself would say about the other fields."""
     found = {one["pointer"]: one for one in _shape_problems(error)}
     if not isinstance(body, dict):
         return list(found.values())
     known = {name: body[name] for name in JobBody.model_fields if name in body}
     known.pop("idempotency_key", None)
+    if isinstance(kind := body.get("kind"), str) and not limits.allow(kind):
+        known = {name: value for name, value in known.items() if name not in ("kind", "payload")}
     for one in request_problems(EnqueueRequest(**{"kind": None, **known})):
-        if one["pointer"] != "/kind" or "kind" in body:
+        if one["pointer"] != "/kind" or "kind" in known:
             found[one["pointer"]] = one
     return list(found.values())
 

@@ -134,7 +134,7 @@ def _local(refusal: str) -> Principal:
     # A proxy on the same machine may well look like it, and in production there is one.
     if needs_database_url(current_app.extensions["queue_settings"]):
         raise NotAllowed(CLOSED)
-    if not origin.is_local(request):
+    if not origin.is_local(request) or _proxies().sent(request):
         raise NotAllowed(refusal)
     return LOCAL
 

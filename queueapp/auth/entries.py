@@ -6,18 +6,22 @@ hold a secret.
 
 from __future__ import annotations
 
+import logging
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from queueapp.errors import SettingError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Entry:
     """One of them, and where it stands: ``entry 2``, ``line 7``."""
 
-    text: str
+    text: str = field(repr=False)
     setting: str
     place: str
 
@@ -33,11 +37,17 @@ class Entry:
         )
 
 
-def entries_of(setting: str, text: str, file_setting: str, file: str) -> Iterator[Entry]:
-    """Those of the setting, then those of the file; an empty path is no file."""
+def entries_of(
+    setting: str, text: str, file_setting: str, file: str, *, is_secret: bool
+) -> Iterator[Entry]:
+    """Those of the setting, then those of the file; an empty path is no file.
+
+    ``is_secret``: whoever reads the file could use what is in it.
+    """
     for number, word in enumerate(text.split(), start=1):
         yield Entry(word, setting, f"entry {number}")
     if file:
+        _warn_of_others(file_setting, file, is_secret=is_secret)
         for number, line in enumerate(_lines(file_setting, file), start=1):
             for word in line.partition("#")[0].split():
                 yield Entry(word, file_setting, f"line {number}")
@@ -51,3 +61,15 @@ def _lines(setting: str, file: str) -> list[str]:
     except UnicodeError:
         said = f"{setting}: {file} is not UTF-8"
     raise SettingError(said, setting=setting)
+
+
+def _warn_of_others(setting: str, file: str, *, is_secret: bool) -> None:
+    """Say in the log that more than its owner can change the file, or everybody read it."""
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError:
+        return  # reading it says why
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        log.warning("%s: %s can be changed by others than its owner: chmod go-w", setting, file)
+    elif is_secret and mode & stat.S_IROTH:
+        log.warning("%s: %s can be read by everybody on this machine: chmod o-r", setting, file)

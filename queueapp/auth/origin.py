@@ -64,7 +64,8 @@ def is_encrypted(request: Request) -> bool:
 
 
 def _came_through_a_proxy(request: Request) -> bool:
-    # A proxy left on its defaults may add no header and rewrite Host, but it speaks HTTP/1.0.
+    # A proxy left on its defaults may add no header and rewrite Host, as nginx does; before 1.29.7
+    # it then speaks HTTP/1.0. Of newer ones only QUEUE_TRUSTED_PROXIES or QUEUE_ENV tells.
     return request.environ.get("SERVER_PROTOCOL") == "HTTP/1.0" or any(
         _FORWARDED.fullmatch(name) for name, _ in request.headers
     )

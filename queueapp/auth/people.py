@@ -22,10 +22,10 @@ LEAST_PASSWORD, MOST_PASSWORD = 12, 500
 
 # Addresses of mail as well: what proxies know people by.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}", re.ASCII)
-# The figures are bounded: a check takes memory and time by them.
 _HASH = re.compile(r"scrypt:(\d{4,6}):(\d{1,2}):(\d)\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128}", re.ASCII)
-# What the password of an unknown name is compared with, so that it takes as long.
-_NOBODYS = f"scrypt:32768:8:1$nobodynobodynobo${'0' * 128}"
+# The figures are bounded: a check takes 128 * n * r bytes, for p times as long.
+_MOST_BYTES, _MOST_TIMES = 128 * 2**20, 4
+_OURS = "scrypt:32768:8:1"
 # Each check takes 32 MiB: one at a time in a process.
 _one_at_a_time = threading.Lock()
 
@@ -42,7 +42,7 @@ def new_hash(password: str) -> str:
     """What to store for ``password``. Raises ValueError for one that is too short or too long."""
     if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
         raise ValueError(f"a password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
-    return generate_password_hash(_plain(password), method="scrypt")
+    return generate_password_hash(_plain(password), method=_OURS)
 
 
 def entry_of(name: str, role: str, password_hash: str) -> str:
@@ -57,7 +57,7 @@ def read_people(text: str, file: str = "", *, has_proxy: bool = False) -> dict[s
     names the setting and the place of the first bad one.
     """
     found: dict[str, Person] = {}
-    for entry in entries_of("QUEUE_USERS", text, "QUEUE_USERS_FILE", file):
+    for entry in entries_of("QUEUE_USERS", text, "QUEUE_USERS_FILE", file, is_secret=True):
         person = _person(entry, has_proxy=has_proxy)
         if person.principal.name in found:
             raise _wrong(entry, f"{person.principal.name} has an entry already")
@@ -70,7 +70,8 @@ def _person(entry: Entry, *, has_proxy: bool) -> Person:
     if not is_name(name):
         raise _wrong(entry, "the name must be letters, digits, _ . @ + - (and not 'local')")
     if role not in PEOPLE:
-        raise _wrong(entry, f"the role of {name} must be one of {', '.join(PEOPLE)}")
+        # Without the name: whoever pastes a password only has it there.
+        raise _wrong(entry, f"the role must be one of {', '.join(PEOPLE)}")
     if not _is_hash(password_hash) and not (has_proxy and entry.parts == 2):
         said = f"{name} needs the hash that flask user new prints, whole: in a shell or a .env file"
         raise _wrong(entry, f"{said} it stands between single quotes, because of its $ signs")
@@ -84,7 +85,12 @@ def is_name(text: str) -> bool:
 
 def _is_hash(text: str) -> bool:
     match = _HASH.fullmatch(text)
-    return match is not None and int(match[1]) <= 2**18 and int(match[2]) <= 16 and match[3] != "0"
+    if match is None:
+        return False
+    n, r, p = map(int, match.groups())
+    # Any other figures would be found out at the sign-in only.
+    is_power_of_two = n & (n - 1) == 0
+    return is_power_of_two and 0 < 128 * n * r <= _MOST_BYTES and 0 < p <= _MOST_TIMES
 
 
 def _wrong(entry: Entry, what: str) -> SettingError:
@@ -94,10 +100,17 @@ def _wrong(entry: Entry, what: str) -> SettingError:
 def who_knows(people: Mapping[str, Person], name: str, password: str) -> Person | None:
     """Whose name and password these are; takes the same time whether the name is known or not."""
     person = people.get(name)
-    stored = (person.password_hash if person else "") or _NOBODYS
+    stored = (person.password_hash if person else "") or _nobodys(people)
     with _one_at_a_time:
         fits = check_password_hash(stored, _plain(password[:MOST_PASSWORD]))
     return person if fits and len(password) <= MOST_PASSWORD else None
+
+
+def _nobodys(people: Mapping[str, Person]) -> str:
+    """What nobody's password fits, and which takes as long to find out as with somebody's."""
+    hashes = (person.password_hash for person in people.values())
+    figures = next((one.partition("$")[0] for one in hashes if one), _OURS)
+    return f"{figures}$nobodynobodynobo${'0' * 128}"
 
 
 def _plain(password: str) -> str:

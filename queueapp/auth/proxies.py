@@ -7,6 +7,7 @@ to single sign-on: the proxy signs people in, we take its word.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ from queueapp.setting_readers import Network
 
 # A chain of more is nobody's setup.
 _LONGEST_CHAIN = 20
+_WITH_PORT = re.compile(
+    r"^(?:([0-9.]+):[0-9]{1,5}|\[([0-9a-fA-F:.]+)\](?::[0-9]{1,5})?)$", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,16 @@ class Proxies:
         role = None if settings.proxy_role == "none" else Role(settings.proxy_role)
         return cls(settings.trusted_proxies, settings.proxy_user_header, role)
 
+    def sent(self, request: Request) -> bool:
+        """Whether the connection itself comes from one of them."""
+        return self._are_at(request.environ.get("REMOTE_ADDR", ""))
+
     def who_is_named(self, request: Request, people: Mapping[str, Person]) -> Principal | None:
         """Whom the proxy names; None when it names nobody, or is none of ours.
 
         Raises NotAllowed for somebody without a role here.
         """
-        if not self.header or not self._are_at(request.environ.get("REMOTE_ADDR", "")):
+        if not self.header or not self.sent(request):
             return None
         name = request.headers.get(self.header, "")
         if not name:
@@ -69,7 +77,7 @@ class Proxies:
         """Where the request comes from: the nearest address that is no proxy of ours."""
         peer = request.environ.get("REMOTE_ADDR", "")
         told = request.headers.get("X-Forwarded-For", "").rsplit(",", _LONGEST_CHAIN)
-        for address in (peer, *(one.strip() for one in reversed(told))):
+        for address in (peer, *(_WITH_PORT.sub(r"\1\2", one.strip()) for one in reversed(told))):
             if not self._are_at(address):
                 return address if _is_address(address) else str(peer)
         return str(peer)

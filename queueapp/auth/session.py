@@ -22,6 +22,11 @@ class _Sessions(SecureCookieSessionInterface):
         """Always but on the machine itself, where there is no https."""
         return not origin.names_loopback(request.environ.get("HTTP_HOST", ""))
 
+    def get_cookie_name(self, app: Flask) -> str:
+        """Where it is secure, a name that browsers let no other host of the domain set."""
+        name = super().get_cookie_name(app)
+        return f"__Host-{name}" if self.get_cookie_secure(app) else name
+
 
 def init_app(app: Flask, people: Mapping[str, Person], *, secret: str, length_s: float) -> None:
     """Set the cookie up; where nobody has a password there is no key, and so no session."""

@@ -1,6 +1,7 @@
 """How often a password may be tried: by address, by name, and by all together, in bounded memory.
 
-Per process. Whoever succeeds has not tried: a shared address does not lock a team out.
+Per process. Whoever succeeds has not tried: a shared address does not lock a team out. And a name
+has more tries than an address, at any time: nobody locks its owner out from a single one.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 MOST_REMEMBERED = 10_000
+# One password is looked at, and one waits: each keeps one of the server's threads.
+MOST_AT_ONCE = 2
 _LONGEST_KEY = 100
 
 
@@ -60,19 +64,34 @@ class Throttle:
 
 
 class LoginThrottle:
-    """The three limits of trying passwords."""
+    """The three limits of trying passwords, and how many are looked at at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._by_address = Throttle(10, 15.0, clock=clock)
-        self._by_name = Throttle(10, 30.0, clock=clock)
+        self._by_address = Throttle(10, 60.0, clock=clock)
+        self._by_name = Throttle(30, 15.0, clock=clock)
         # Each try is a tenth of a second of the processor: many addresses must not take it all.
-        self._by_all = Throttle(30, 1.0, clock=clock)
+        self._by_all = Throttle(15, 1.0, clock=clock)
+        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+    @contextmanager
+    def a_place(self) -> Iterator[bool]:
+        """Whether there is a place to have a password looked at, which is then kept."""
+        is_free = self._places.acquire(blocking=False)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                self._places.release()
 
     def take(self, address: str, name: str) -> int:
         """Use a try, or say in how many whole seconds there will be one."""
+        taken: list[tuple[Throttle, str]] = []
         for throttle, key in self._keys(address, name):
             if wait := throttle.take(key):
+                for other, its_key in taken:
+                    other.give_back(its_key)
                 return math.ceil(wait)
+            taken.append((throttle, key))
         return 0
 
     def give_back(self, address: str, name: str) -> None:
@@ -81,15 +100,16 @@ class LoginThrottle:
             throttle.give_back(key)
 
     def _keys(self, address: str, name: str) -> list[tuple[Throttle, str]]:
+        # In this order: what is refused for all together makes no address and no name forgotten.
         return [
+            (self._by_all, ""),
             (self._by_address, network_of(address)),
             (self._by_name, name),
-            (self._by_all, ""),
         ]
 
 
 def network_of(address: str) -> str:
-    """The address, or of IPv6 the /64 in which one customer has all addresses."""
+    """The address, or of IPv6 the /48: the most that one customer is given, 65,536 networks."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
@@ -97,4 +117,4 @@ def network_of(address: str) -> str:
     if ip.version == 4:
         return str(ip)
     mapped = ip.ipv4_mapped
-    return str(mapped or ipaddress.ip_network((int(ip), 64), strict=False).network_address)
+    return str(mapped or ipaddress.ip_network((int(ip), 48), strict=False).network_address)

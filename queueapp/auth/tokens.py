@@ -53,8 +53,14 @@ def read_tokens(text: str, file: str = "") -> tuple[Token, ...]:
 
     Raises SettingError that names the setting and the place of the first bad one.
     """
-    found = entries_of("QUEUE_TOKENS", text, "QUEUE_TOKENS_FILE", file)
-    return tuple(_token(entry) for entry in found)
+    found: dict[bytes, Token] = {}
+    # Digests of random tokens are no secret.
+    for entry in entries_of("QUEUE_TOKENS", text, "QUEUE_TOKENS_FILE", file, is_secret=False):
+        token = _token(entry)
+        # The same entry twice is harmless; one token with two roles is either of them.
+        if found.setdefault(token.digest, token) != token:
+            raise _wrong(entry, f"{token.principal.name} has the token of another entry")
+    return tuple(found.values())
 
 
 def _token(entry: Entry) -> Token:
@@ -62,7 +68,8 @@ def _token(entry: Entry) -> Token:
     if not _NAME.fullmatch(name) or name in _RESERVED:
         raise _wrong(entry, "the name must be letters, digits, _ . - (and not 'app')")
     if role not in set(Role):
-        raise _wrong(entry, f"the role of {name} must be one of {', '.join(Role)}")
+        # Without the name: whoever pastes the token instead of its entry has it there.
+        raise _wrong(entry, f"the role must be one of {', '.join(Role)}")
     if not _DIGEST.fullmatch(digest):
         raise _wrong(entry, f"{name} needs the SHA-256 of its token, 64 hexadecimal digits")
     try:

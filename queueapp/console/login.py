@@ -47,11 +47,12 @@ def sign_in() -> AnyResponse:
     name, password = request.form.get("name", "").strip(), request.form.get("password", "")
     proxies: Proxies = current_app.extensions["queue_proxies"]
     address = proxies.address_of(request)
-    # Counted before the password is looked at: tries at the same time count as well.
-    if wait := throttle.take(address, name):
-        said = f"Too many tries. Try again in {wait} second{'' if wait == 1 else 's'}."
-        return _form(said, 429, {"Retry-After": str(wait)})
-    person = who_knows(people, name, password)
+    with throttle.a_place() as is_free:
+        # Counted before the password is looked at: tries at the same time count as well.
+        if wait := throttle.take(address, name) if is_free else 1:
+            said = f"Too many tries. Try again in {wait} second{'' if wait == 1 else 's'}."
+            return _form(said, 429, {"Retry-After": str(wait)})
+        person = who_knows(people, name, password)
     if person is None:
         # Not the name: people type their password there.
         log.warning("a sign-in from %s failed", address)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
+from urllib.parse import urlsplit, urlunsplit
 
 from flask import Response, g, request
+from werkzeug.routing import RequestRedirect
 
 # No inline script or style, nothing from elsewhere, no frame around us.
 CONTENT_SECURITY_POLICY = (
@@ -25,7 +27,10 @@ def request_id() -> str:
 
 
 def secure(response: Response) -> Response:
-    """Add the headers, leaving alone what a view has set itself."""
+    """Add the headers, leaving alone what a view has set itself; keep redirects on this host."""
+    if isinstance(request.routing_exception, RequestRedirect):
+        # Scheme and host are those that a proxy in front knows, or whatever a client makes up.
+        response.location = urlunsplit(("", "", *urlsplit(response.location or "")[2:]))
     for name, value in (
         ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
         ("X-Content-Type-Options", "nosniff"),

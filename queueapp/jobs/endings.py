@@ -5,6 +5,7 @@ What a failure or a hand-back comes to is decided by ``backoff``, here and nowhe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -33,7 +34,7 @@ class Attempted(Protocol):
     def handbacks(self) -> int: ...
 
 
-class Endings:
+class Endings(ABC):
     """Makes outcomes of one attempt: the facts that all of them carry."""
 
     def __init__(self, claim: Attempted, limits: Backoff, told: dict[str, Any]) -> None:
@@ -41,9 +42,9 @@ class Endings:
         self._limits = limits
         self._told = told
 
+    @abstractmethod
     def ran_s(self) -> float:
         """How long it has run by now."""
-        raise NotImplementedError
 
     def well(self, result: Result) -> Outcome:
         """The work is done."""

@@ -18,12 +18,14 @@ EVENTS_A_LINE = 200_000
 LAST_BUCKET = 31
 _LOCK = 730_043
 
+# A line of another server, brought here by pg_dump, may be ahead of this one: go on from now.
 _LAST = """
-SELECT data->>'xid' AS xid, (data->>'id')::bigint AS id, (data->>'full')::boolean AS full,
+SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
+  (data->>'id')::bigint AS id, (data->>'full')::boolean AS full,
   created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
-FROM job_events
+FROM job_events e
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
-ORDER BY id DESC LIMIT 1
+ORDER BY e.id DESC LIMIT 1
 """
 
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid"

@@ -246,3 +246,14 @@ def test_a_page_costs_the_same_wherever_it_begins(session: Session, app: Flask) 
             assert read < 400
             assert plan.sorted_rows == 0
             assert not plan.scans("Seq Scan")
+
+
+@pytest.mark.postgresql("roles")
+def test_a_plain_role_may_read_it(session: Session) -> None:
+    make_job(session)
+    session.execute(sa.text("CREATE ROLE feed_guest"))
+    session.execute(sa.text("GRANT SELECT ON ALL TABLES IN SCHEMA public TO feed_guest"))
+    session.execute(sa.text("SET LOCAL ROLE feed_guest"))
+
+    assert len(feed.read_feed(session, None).lines) == 0
+    assert feed.end_of_feed(session).held_back_s is None

@@ -161,3 +161,23 @@ def test_a_token_learns_of_its_own_kinds_only(
     assert [one["kind"] for one in listed] == kinds
     assert problem(other) == (404, "kind_not_found")
     assert client.get("/api/kinds/demo.fail", headers=by("ops")).status_code == 200
+
+
+def test_what_a_token_may_not_create_it_does_not_learn_about(client: FlaskClient) -> None:
+    bad = {"priority": "high", "payload": {"no": "such field"}}
+    kinds = ("demo.fail", "no.such.kind")
+
+    told = [
+        client.post("/api/jobs", json={"kind": kind, **bad}, headers=by("shop")) for kind in kinds
+    ]
+    many = client.post(
+        "/api/jobs/bulk?atomic=false", json=[{"kind": kind, **bad} for kind in kinds],
+        headers=by("shop"),
+    )  # fmt: skip
+    own = client.post("/api/jobs", json={"kind": "demo.sleep", **bad}, headers=by("shop"))
+
+    assert [pointers(answer) for answer in told] == [["/priority"]] * 2
+    assert [body(answer)["errors"] for answer in told] == [body(told[0])["errors"]] * 2
+    items = body(many)["items"]
+    assert items[0] == items[1]
+    assert "/payload/no" in pointers(own)

@@ -105,3 +105,12 @@ def test_a_page_of_another_site_may_not_post(client: FlaskClient, headers: dict[
 
 def test_another_site_may_link_here(client: FlaskClient) -> None:
     assert client.get("/api/jobs", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+
+
+def test_a_redirect_stays_where_the_reader_is(client: FlaskClient) -> None:
+    answer = client.get("/api/docs?a=%2F", headers={"Host": "evil.example"})
+
+    # Neither the Host nor the scheme is ours to say: behind a proxy they are others.
+    assert (answer.status_code, answer.headers["Location"]) == (308, "/api/docs/?a=%2F")
+    below = client.get("/api/docs", environ_overrides={"SCRIPT_NAME": "/queue"})
+    assert below.headers["Location"] == "/queue/api/docs/"

@@ -23,18 +23,25 @@ def test_every_entry_becomes_a_person() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ana", "entry 1: the role of ana"),
-        (f"ana:producer:{HASH}", "the role of ana must be one of viewer, operator, admin"),
+        ("secret123", "entry 1: the role must be one of"),
+        (f"ana:producer:{HASH}", "the role must be one of viewer, operator, admin"),
         (f"ok:admin:{HASH} ana:admin:secret123", "entry 2: ana needs the hash"),
         ("ana:admin:scrypt:32768:8:1", "single quotes"),  # what a shell leaves of it
         (f"ana:admin:{HASH.replace('1024', '999999')}", "ana needs the hash"),
-        (f"ana:admin:{HASH.replace(':8:', ':99:')}", "ana needs the hash"),
+        *(
+            (f"ana:admin:{HASH.replace('1024:8:1', figures)}", "ana needs the hash")
+            for figures in (
+                "16384:99:1", "1024:0:1", "1024:8:0", "1024:8:9",
+                "30000:8:1",  # no power of two
+                "262144:8:1", "262144:16:9",  # more memory than a process may spare, or has
+            )
+        ),
         ("ana:admin:pbkdf2:sha256:1$abcdefgh$00", "ana needs the hash"),
         (f"local:admin:{HASH}", "not 'local'"),
         (f"a/b:admin:{HASH}", "the name must be"),
         (f"ana:viewer:{HASH} ana:admin:{HASH}", "entry 2: ana has an entry already"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_entry_is_named_by_its_place_without_its_hash(text: str, said: str) -> None:
     with pytest.raises(SettingError, match="QUEUE_USERS") as raised:
         read_people(text)
@@ -42,6 +49,13 @@ def test_a_bad_entry_is_named_by_its_place_without_its_hash(text: str, said: str
     assert said in str(raised.value)
     assert "$" not in str(raised.value).replace("its $ signs", "")
     assert "secret123" not in str(raised.value)
+
+
+@pytest.mark.parametrize("figures", ["4096:8:1", "16384:8:4", "131072:8:1"])
+def test_any_hash_that_is_let_in_can_be_checked(figures: str) -> None:
+    people = read_people(f"ana:admin:{HASH.replace('1024:8:1', figures)}")
+
+    assert who_knows(people, "ana", "correct horse battery") is None
 
 
 def test_a_password_fits_its_own_entry_only() -> None:
@@ -55,6 +69,26 @@ def test_a_password_fits_its_own_entry_only() -> None:
         ("ana", "correct horse battery" + " " * 1000), ("ANA", "correct horse battery"),
     ):  # fmt: skip
         assert who_knows(people, name, password) is None, (name, password)
+
+
+@pytest.mark.parametrize("figures", ["1024:8:1", "4096:8:2"])
+def test_an_unknown_name_costs_what_a_known_one_costs(
+    figures: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = read_people(
+        f"ben:viewer ana:admin:{HASH.replace('1024:8:1', figures)}", has_proxy=True
+    )
+    looked_at: list[str] = []
+
+    def look(stored: str, _password: str) -> bool:
+        looked_at.append(stored.partition("$")[0])
+        return False
+
+    monkeypatch.setattr("queueapp.auth.people.check_password_hash", look)
+    for name in ("ana", "nobody", "ben"):
+        who_knows(people, name, "correct horse battery")
+
+    assert looked_at == [f"scrypt:{figures}"] * 3
 
 
 def test_one_password_fits_however_a_keyboard_writes_it() -> None:

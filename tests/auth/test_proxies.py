@@ -10,6 +10,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.security import generate_password_hash
 from werkzeug.test import TestResponse
+from werkzeug.wrappers import Request
 
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
@@ -128,6 +129,20 @@ def test_without_its_header_a_proxy_names_nobody(make_client: MakeClient) -> Non
     assert ask(client).location == "/login?next=/"
 
 
+def test_what_a_proxy_on_this_machine_passes_on_is_not_the_machine_itself(
+    make_client: MakeClient,
+) -> None:
+    settings = {"QUEUE_PROXY_USER_HEADER": "", "QUEUE_USERS": "", "QUEUE_TRUSTED_PROXIES": "::1"}
+    none = make_client(**settings)
+    tokens = make_client(**settings, QUEUE_TOKENS=entry_of("t", "shop", "producer"))
+
+    # No header, its own idea of Host: nothing but the address tells it from a person there.
+    for client, paths in ((none, ("/", "/api/jobs")), (tokens, ("/", "/jobs/1"))):
+        for path in paths:
+            assert client.get(path, environ_overrides={"REMOTE_ADDR": "::1"}).status_code == 403
+        assert client.get("/").status_code == 200
+
+
 def test_a_token_comes_through_the_proxy_as_itself(make_client: MakeClient) -> None:
     client = make_client(QUEUE_TOKENS=entry_of("t", "shop", "producer"))
     as_shop = {"Authorization": "Bearer t"}
@@ -151,15 +166,21 @@ def test_passwords_work_beside_it_for_those_who_have_one(make_client: MakeClient
 
 
 def test_tries_are_counted_by_the_address_behind_the_proxy(make_client: MakeClient) -> None:
-    client = make_client(QUEUE_USERS=f"dora:admin:{HASH}")
+    settings = {"QUEUE_USERS": f"dora:admin:{HASH}"}
+    client, another = make_client(**settings), make_client(**settings)
 
     def fail(number: int, chain: str, peer: str = PROXY) -> int:
-        return client.post(
-            "/login",
-            data={"name": f"n{number}", "password": "x"},
-            headers={"X-Forwarded-For": chain},
-            environ_overrides={"REMOTE_ADDR": peer},
-        ).status_code
+        # Two, since all addresses together are limited as well.
+        return (
+            (client if peer == PROXY else another)
+            .post(
+                "/login",
+                data={"name": f"n{number}", "password": "x"},
+                headers={"X-Forwarded-For": chain},
+                environ_overrides={"REMOTE_ADDR": peer},
+            )
+            .status_code
+        )
 
     # What stands before the last address that is no proxy of ours anybody could have written.
     tries = [fail(n, f"198.51.100.{n}, 203.0.113.7, 192.168.7.1") for n in range(11)]
@@ -167,6 +188,27 @@ def test_tries_are_counted_by_the_address_behind_the_proxy(make_client: MakeClie
     assert fail(20, "203.0.113.8") == 401
     others = [fail(30 + n, f"198.51.100.{n}", peer="203.0.113.9") for n in range(11)]
     assert others == [401] * 10 + [429]
+
+
+@pytest.mark.parametrize(
+    ("chain", "address"),
+    [
+        ("203.0.113.7:51234", "203.0.113.7"),
+        ("[2001:db8:9::7]:51234", "2001:db8:9::7"),
+        ("[2001:db8:9::7]", "2001:db8:9::7"),
+        ("2001:db8:9::7", "2001:db8:9::7"),
+        ("198.51.100.1, 203.0.113.7:51234, 192.168.7.1:443", "203.0.113.7"),
+        ("203.0.113.7:x", PROXY),
+        ("unknown", PROXY),
+        ("", PROXY),
+    ],
+)
+def test_some_proxies_tell_the_port_as_well(client: FlaskClient, chain: str, address: str) -> None:
+    proxies = client.application.extensions["queue_proxies"]
+    environ = {"REMOTE_ADDR": PROXY, "HTTP_X_FORWARDED_FOR": chain}
+
+    # Taken for no address, it would leave the proxy's own: one count of tries for the whole world.
+    assert proxies.address_of(Request(environ)) == address
 
 
 @pytest.mark.parametrize(

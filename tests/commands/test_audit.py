@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from flask.testing import FlaskCliRunner
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from queueapp import create_app
 from queueapp.jobs.status import Status
 from tests.factories import make_job
 
@@ -60,6 +64,45 @@ def test_it_waits_for_nobody_and_keeps_nobody_waiting(
     session.execute(text("LOCK TABLE jobs, job_events IN SHARE ROW EXCLUSIVE MODE"))
 
     assert runner.invoke(args=["audit"]).exit_code == 0
+
+
+# What the transactions of a busier server were numbered.
+FAR_AHEAD = "UPDATE job_events SET xid = '900000000000'"
+
+
+@pytest.mark.postgresql("numbers of transactions")
+def test_lines_of_another_server_come_first_in_the_feed(
+    runner: FlaskCliRunner, client: FlaskClient, session: Session
+) -> None:
+    for status in Status:
+        make_job(session, status)
+    session.execute(text(FAR_AHEAD))
+    session.commit()
+    job = make_job(session)
+    session.commit()
+    assert lines_of(client) == [job.id]
+
+    result = runner.invoke(args=["audit", "--restored"])
+
+    assert result.exit_code == 0, result.output
+    assert "now count as older than this server" in result.output
+    ids = session.scalars(text("SELECT job_id FROM job_events ORDER BY id")).all()
+    assert lines_of(client) == list(ids)
+    assert "0 lines now" in runner.invoke(args=["audit", "--restored"]).output
+
+
+def lines_of(client: FlaskClient) -> list[int | None]:
+    page = client.get("/api/events?limit=200").get_json()
+    return [line["job_id"] for line in page["items"]]
+
+
+def test_sqlite_needs_no_such_thing(tmp_path: Path) -> None:
+    app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/queue.db", "TESTING": True})
+
+    result = app.test_cli_runner().invoke(args=["audit", "--restored"])
+
+    assert result.exit_code == 2
+    assert "on SQLite there is nothing to do" in result.output
 
 
 def test_the_help_teaches_with_an_example(runner: FlaskCliRunner) -> None:

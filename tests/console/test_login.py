@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,6 +19,7 @@ from werkzeug.test import TestResponse
 
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
+from queueapp.errors import SettingError
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.status import Status
@@ -62,8 +65,9 @@ class Visitor(FlaskClient):
         return super().open(*args, **{"base_url": f"{self.scheme}://{HOST}", **options})
 
 
-def visitor_of(app: Flask) -> Visitor:
-    client = Visitor(app, app.response_class)
+def visitor_of(app: Flask, *, use_cookies: bool = True) -> Visitor:
+    """``use_cookies``: else each request shows the header that it is given."""
+    client = Visitor(app, app.response_class, use_cookies=use_cookies)
     client.environ_base = {"REMOTE_ADDR": "203.0.113.7"}
     return client
 
@@ -81,7 +85,7 @@ def cookie_of(answer: TestResponse) -> str:
 def carry(answer: TestResponse, client: FlaskClient) -> None:
     """Show the cookie of ``answer`` to another application."""
     value = cookie_of(answer).partition(";")[0].partition("=")[2]
-    client.set_cookie("queue_session", value, domain=HOST)
+    client.set_cookie("__Host-queue_session", value, domain=HOST)
 
 
 def test_the_way_in_and_out(visitor: FlaskClient, session: Session) -> None:
@@ -128,6 +132,17 @@ def test_the_cookie_is_for_this_site_and_no_script(visitor: FlaskClient) -> None
     assert not any(part.startswith("Domain") for part in parts)
 
 
+def test_no_other_host_of_the_domain_can_hand_a_session_over(visitor: FlaskClient) -> None:
+    name, _, value = cookie_of(sign_in(visitor)).partition(";")[0].partition("=")
+    other = visitor_of(visitor.application, use_cookies=False)
+
+    # Of this name browsers take a cookie from the very host only, and over https.
+    assert name == "__Host-queue_session"
+    for shown, status in ((name, 200), ("queue_session", 303)):
+        cookie = {"HTTP_COOKIE": f"{shown}={value}"}
+        assert other.get("/", environ_overrides=cookie).status_code == status
+
+
 def test_on_the_machine_itself_there_is_no_https(make_app: MakeApp) -> None:
     client = make_app().test_client()
 
@@ -135,6 +150,7 @@ def test_on_the_machine_itself_there_is_no_https(make_app: MakeApp) -> None:
 
     assert answer.status_code == 303
     assert "Secure" not in cookie_of(answer)
+    assert cookie_of(answer).startswith("queue_session=")
     assert client.get("/").status_code == 200
 
 
@@ -208,10 +224,33 @@ def test_tries_are_throttled_and_told_in_seconds(visitor: FlaskClient) -> None:
 
     assert refused.status_code == 429
     wait = int(refused.headers["Retry-After"])
-    assert 1 <= wait <= 30
+    assert 1 <= wait <= 60
     assert f"Try again in {wait} second" in refused.text
     assert 'name="name" value="ana"' in refused.text
     assert "Set-Cookie" not in refused.headers
+
+
+def test_many_who_try_at_once_leave_threads_to_others(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, begun, go_on = make_app(), threading.Semaphore(0), threading.Event()
+
+    def slowly(*_given: object) -> None:
+        begun.release()
+        go_on.wait(30)
+
+    monkeypatch.setattr("queueapp.console.login.who_knows", slowly)
+    with ThreadPoolExecutor() as pool:
+        busy = [pool.submit(sign_in, visitor_of(app), name) for name in ("ana", "vic")]
+        try:
+            assert all(begun.acquire(timeout=30) for _ in busy)
+            refused = sign_in(visitor_of(app))
+        finally:
+            go_on.set()
+
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+    assert [one.result().status_code for one in busy] == [401, 401]
+    assert sign_in(visitor_of(app)).status_code == 401
 
 
 def test_who_knows_the_password_is_never_throttled(visitor: FlaskClient) -> None:
@@ -311,9 +350,16 @@ def test_a_session_ends_with_its_time_however_busy(
     assert visitor.get("/").status_code == 303
 
 
+@pytest.mark.parametrize("length", ["0", "10ms", "9999999d", "99999999999999d"])
+def test_a_length_that_no_session_can_have_stops_the_start(length: str) -> None:
+    with pytest.raises(SettingError, match=r"^QUEUE_SESSION_LENGTH: expected 1m to 365d"):
+        create_app({"DATABASE_URL": "postgresql://nowhere/none", "QUEUE_SESSION_LENGTH": length})
+
+
 @pytest.mark.parametrize("value", ["", "x", "e30.x.y", "\xff\xfe", "a" * 8000, ".eJw.", '{"name"'])
-def test_a_cookie_of_somebody_elses_making_is_none(visitor: FlaskClient, value: str) -> None:
-    cookie = f"queue_session={value}"
+def test_a_cookie_of_somebody_elses_making_is_none(make_app: MakeApp, value: str) -> None:
+    cookie = f"__Host-queue_session={value}"
+    visitor = visitor_of(make_app(), use_cookies=False)
 
     answer = visitor.get("/", environ_overrides={"HTTP_COOKIE": cookie})
 

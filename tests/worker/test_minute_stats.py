@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -62,3 +64,25 @@ def test_more_than_one_line_takes_goes_into_the_next_ones_at_once(
     counted = [line.data["kinds"]["demo.echo"]["events"]["enqueued"] for line in lines]
     assert counted == [3, 4, 1]
     assert waits == [1, 1, 60, 60]
+
+
+@pytest.mark.postgresql("numbers of transactions")
+def test_a_line_of_another_server_keeps_nothing_from_being_counted(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    ahead = "UPDATE job_events SET data = jsonb_set(data, '{xid}', '\"900000000000\"')"
+    session.execute(text(f"{ahead} WHERE event = 'minute_stats'"))
+    a_minute_passes(session)
+    worker.upkeep.write_stats()
+    a_minute_passes(session)
+    enqueue()
+
+    worker.upkeep.write_stats()
+
+    assert _kinds_of_last(session)["demo.echo"]["events"] == {"enqueued": 1}
+
+
+def _kinds_of_last(session: Session) -> Any:
+    return events_named(session, "minute_stats")[-1].data["kinds"]

@@ -17,17 +17,18 @@ from flask import Flask, current_app
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from queueapp.errors import QueueFull, SettingError
+from queueapp.errors import InvalidRequest, QueueFull, SettingError
 from queueapp.handlers import Enqueued
+from queueapp.handlers.problems import problem
 from queueapp.jobs import queries, room
 from queueapp.jobs.room import Reading
 from queueapp.jobs.transitions import NewJob
 
-# How often the depth is looked at, and a full queue is tried again; more seldom where one look
-# takes longer than a twentieth of that.
+# How often the depth is looked at, and a full queue is tried again; more seldom where one count
+# takes longer than a twentieth of that. Where there is room, it may take a fifth of the time.
 LOOK_EVERY_S = 1.0
 TRY_EVERY_S = 0.1
-_SPARING = 20
+_SPARING, _LESS_SPARING = 20, 4
 RATE_EVERY_S = 5.0
 # Retry-After: between these, and this where nothing says how fast the queue is drained.
 SOONEST_S, LATEST_S, UNKNOWN_S = 1, 3600, 60
@@ -70,11 +71,11 @@ class Intake:
         self._measuring = threading.Lock()
         self._fields = threading.Lock()
         self._ceiling: int | None = None
-        # How often it has been measured alone.
-        self._turn = 0
+        # How often it has been measured alone, and whether what was found is known to be gone.
+        self._turn, self._is_used_up = 0, False
         self._depth = self._due = 0
         self._rate: float | None = None
-        self._look_at = self._try_at = self._rate_at = -math.inf
+        self._look_at = self._measure_at = self._rate_at = -math.inf
 
     # Creating
 
@@ -133,10 +134,13 @@ class Intake:
             return self._what_fits(many, ceiling=0, last_id=0, atomic=atomic)
         ceiling = self._ceiling
         if ceiling is not None:
-            if room.enter(many.session) + len(many.jobs) <= ceiling:
+            last_id = room.enter(many.session)
+            if last_id + len(many.jobs) <= ceiling:
                 made = many.create(many.jobs)
                 if _is_below(ceiling, made):
                     return made
+            elif not self._may_measure():
+                return self._what_fits(many, ceiling=ceiling, last_id=last_id, atomic=atomic)
             _leave(many.session)
         # Nobody else creates from here on to the end of the transaction.
         with self._measuring:
@@ -148,6 +152,8 @@ class Intake:
     ) -> list[Enqueued]:
         known, unknown = many.by_key()
         places = max(ceiling - last_id, 0)
+        if atomic and len(unknown) > self._hard:
+            raise self._never(unknown[self._hard])
         if atomic and len(unknown) > places:
             raise self.full(len(unknown) - places)
         # The new ones first: each job draws a number, one that is known as well.
@@ -178,6 +184,12 @@ class Intake:
             retry_after=self.retry_after(jobs),
         )
 
+    def _never(self, place: int) -> InvalidRequest:
+        """The refusal of a bulk that no wait would let in."""
+        said = f"more new jobs than may wait in this queue, {self._hard}; send several requests"
+        found = problem((place,), said)
+        return InvalidRequest(f"{found['pointer']} {found['detail']}", errors=[found])
+
     def retry_after(self, jobs: int) -> int:
         """In how many seconds there should be room for so many, at the present rate."""
         with self._fields:
@@ -190,7 +202,10 @@ class Intake:
     # What this process knows
 
     def _is_closed(self) -> bool:
-        return self._clock() < self._try_at
+        return self._is_used_up and not self._may_measure()
+
+    def _may_measure(self) -> bool:
+        return self._clock() >= self._measure_at
 
     def _count(self, made: Sequence[Enqueued]) -> None:
         new = sum(one.outcome == "new" for one in made)
@@ -206,9 +221,8 @@ class Intake:
         if not self._measuring.acquire(blocking=False):
             return
         try:
-            began = self._clock()
-            reading = room.measure(database, self._bound, alone=False)
-            self._keep(reading, self._clock() - began)
+            reading = room.measure(database, self._bound, alone=False, clock=self._clock)
+            self._keep(reading)
             if self._depth > self._soft > 0:
                 self._see_rate(database, reading)
             if self._ceiling is not None:
@@ -221,19 +235,20 @@ class Intake:
         """Measure unless another thread has since ``turn``; whether there is room."""
         with self._measuring:
             if self._turn == turn:
-                self._measure(database)
+                self._is_used_up = True
+                if self._may_measure():
+                    self._measure(database)
         return not self._is_closed()
 
     def _measure(self, database: Session | Connection) -> tuple[int, int]:
         """Measure with the gate to oneself: the ceiling, and the last id that was drawn."""
-        began = self._clock()
-        reading = room.measure(database, self._bound, alone=True)
-        took = self._clock() - began
+        reading = room.measure(database, self._bound, alone=True, clock=self._clock)
         self._ceiling = self._ceiling_of(reading)
         self._turn += 1
-        if reading.depth >= self._hard:
-            self._try_at = self._clock() + max(TRY_EVERY_S, _SPARING * took)
-        self._keep(reading, took)
+        self._is_used_up = reading.depth >= self._hard
+        full, else_ = max(TRY_EVERY_S, _SPARING * reading.took_s), _LESS_SPARING * reading.took_s
+        self._measure_at = self._clock() + (full if self._is_used_up else else_)
+        self._keep(reading)
         # Whoever measures may have to be refused.
         self._see_rate(database, reading)
         return self._ceiling, reading.last_id
@@ -241,10 +256,10 @@ class Intake:
     def _ceiling_of(self, reading: Reading) -> int:
         return reading.last_id + self._hard - reading.depth
 
-    def _keep(self, reading: Reading, took: float) -> None:
+    def _keep(self, reading: Reading) -> None:
         with self._fields:
             self._depth, self._due = reading.depth, reading.due
-        self._look_at = self._clock() + max(LOOK_EVERY_S, _SPARING * took)
+        self._look_at = self._clock() + max(LOOK_EVERY_S, _SPARING * reading.took_s)
 
     def _see_rate(self, database: Session | Connection, reading: Reading) -> None:
         if self._clock() >= self._rate_at:

@@ -14,11 +14,11 @@ what a program creates in its own transaction. The next count finds both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from queueapp.jobs.at_once import is_autocommit, one_transaction
 from queueapp.jobs.database import Database, connection_of, run
@@ -53,12 +53,16 @@ WHERE producer = %(producer)s AND idempotency_key = ANY(%(keys)s)"""
 
 @dataclass(frozen=True)
 class Reading:
-    """How many jobs waited, counted up to a bound; ``due``: those of them that could start."""
+    """How many jobs waited, counted up to a bound; ``due``: those of them that could start.
+
+    ``took_s``: what the count took, without the wait for those who were creating.
+    """
 
     last_id: int
     depth: int
     due: int
     now: datetime
+    took_s: float
 
 
 def enter(database: Database) -> int:
@@ -67,7 +71,13 @@ def enter(database: Database) -> int:
     return last_id
 
 
-def measure(database: Database, bound: int, *, alone: bool) -> Reading:
+def measure(
+    database: Database,
+    bound: int,
+    *,
+    alone: bool,
+    clock: Callable[[], float] = time.monotonic,
+) -> Reading:
     """Count what waits, ``bound`` at most; ``alone``: while nobody creates.
 
     In a transaction that is open nobody creates to its end. Never alone in one that has entered:
@@ -76,8 +86,9 @@ def measure(database: Database, bound: int, *, alone: bool) -> Reading:
     connection = connection_of(database)
     with one_transaction(connection) if is_autocommit(connection) else nullcontext():
         run(database, _ALONE if alone else _BESIDE)
-        found: Any = run(database, _MEASURE, bound=bound)[0]
-        return Reading(*found)
+        began = clock()
+        found = run(database, _MEASURE, bound=bound)[0]
+        return Reading(found.last_id, found.depth, found.due, found.now, clock() - began)
 
 
 def known_keys(database: Database, producer: str, keys: Sequence[str]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from queueapp.jobs import control, room, transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import NewJob
-from tests.api.conftest import body, problem
+from tests.api.conftest import body, pointers, problem
 from tests.factories import make_job
 from tests.live.processes import until
 from tests.live.proxy import Proxy
@@ -231,14 +232,59 @@ def test_a_bulk_that_does_not_fit_is_refused_whole(
 ) -> None:
     web = process(hard=5)
 
-    over = web.bulk(*[{}] * 6)
+    assert web.post().status_code == 201
+    over = web.bulk(*[{}] * 5)
+    end_one(session)
     fits = web.bulk(*[{}] * 5)
 
     assert problem(over) == FULL
     assert body(fits)["counts"]["new"] == 5
     assert problem(web.bulk({})) == FULL
     assert waiting(session) == 5
-    assert session.scalar(sa.select(sa.func.count()).select_from(JobEvent)) == 5
+    assert session.scalar(sa.select(sa.func.count()).select_from(JobEvent)) == 7
+
+
+def test_a_bulk_that_would_never_fit_is_told_so(
+    process: Callable[..., Process], session: Session
+) -> None:
+    web = process(hard=3)
+    keyed = [{"idempotency_key": key} for key in "abc"]
+    assert body(web.bulk(*keyed))["counts"]["new"] == 3
+    end_one(session)
+    web.later()
+
+    refused = web.bulk(*keyed, *[{}] * 4)
+
+    assert problem(refused) == (422, "invalid_request")
+    assert pointers(refused) == ["/6"]
+    # As many as may wait are only told to wait: what was here before counts for nothing.
+    assert problem(web.bulk(*keyed, *[{}] * 3)) == FULL
+
+
+def test_a_count_that_takes_long_is_not_made_for_each_request(
+    process: Callable[..., Process], session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web, measure, counts = process(hard=5), room.measure, []
+
+    def measure_slowly(*args: Any, **how: Any) -> room.Reading:
+        counts.append(how["alone"])
+        return replace(measure(*args, **how), took_s=1.0)
+
+    monkeypatch.setattr(room, "measure", measure_slowly)
+    web.bulk({}, {})
+    bulks = [web.bulk(*[{}] * 4).status_code for _ in range(9)]
+    each = web.bulk(*[{}] * 2, query="?atomic=false")
+    singles = [web.post().status_code for _ in range(3)]
+
+    assert bulks == [429] * 9
+    assert body(each)["counts"]["new"] == 2
+    # The room that is known of is used for all that.
+    assert singles == [201, 429, 429]
+    assert counts == [True]
+    end_one(session)
+    web.later()
+    assert web.post().status_code == 201
+    assert counts.count(True) == 2
 
 
 def test_each_by_itself_those_first_in_line_get_what_room_there_is(
@@ -372,8 +418,8 @@ def test_it_says_neither_at_once_nor_tomorrow(
     process: Callable[..., Process], session: Session, claims: int, jobs: int, seconds: str
 ) -> None:
     write_statistics(session, claims=claims)
-    web = process(hard=2)
-    web.bulk(*[{}] * 2)
+    web = process(hard=100)
+    web.bulk(*[{}] * 100)
 
     assert web.bulk(*[{}] * jobs).headers["Retry-After"] == seconds
 

@@ -246,8 +246,10 @@ class Intake:
         self._ceiling = self._ceiling_of(reading)
         self._turn += 1
         self._is_used_up = reading.depth >= self._hard
-        full, else_ = max(TRY_EVERY_S, _SPARING * reading.took_s), _LESS_SPARING * reading.took_s
-        self._measure_at = self._clock() + (full if self._is_used_up else else_)
+        pause = _LESS_SPARING * reading.took_s
+        if self._is_used_up:
+            pause = max(TRY_EVERY_S, _SPARING * reading.took_s)
+        self._measure_at = self._clock() + pause
         self._keep(reading)
         # Whoever measures may have to be refused.
         self._see_rate(database, reading)

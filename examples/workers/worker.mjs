@@ -69,7 +69,7 @@ while (!stopping) {
   const jobs = max && (await post("", { kinds: QUEUE_KINDS.split(","), max, lease, wait: running.size ? 1 : 20 }));
   for (const job of jobs || []) work(job);
   if (stopping) running.forEach(({ stop }) => stop.abort("stopping"));
-  if (!jobs) await sleep(200);
+  if (!jobs) await sleep(jobs === null ? 1000 : 200);
 }
 while (running.size) await sleep(50);
 process.exit(0);

@@ -26,7 +26,7 @@ class JobSummary(BaseModel):
 
     id: Annotated[int, _says("Its number.")]
     kind: Annotated[str, _says("Which handler runs it.")]
-    status: Annotated[Status, _says("Where it stands.")]
+    status: Annotated[Status, _says("Where it stands: succeeded, failed and cancelled are final.")]
     priority: Annotated[int, _says("Higher runs first.")]
     available_at: Annotated[datetime, _says("When it is due, or was.")]
     attempts: Annotated[int, _says("Claims since it was created or last retried.")]

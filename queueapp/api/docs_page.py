@@ -115,7 +115,10 @@ def page() -> Response:
         has_tokens=bool(current_app.extensions["queue_tokens"]),
         base=_base(),
         everywhere=EVERYWHERE,
-        models=[(m.__name__, inspect.getdoc(m), _rows_of(m)) for m in MODELS],
+        models=[
+            (m.__name__, inspect.getdoc(m), _rows_of(m), m.__module__ == lease_schemas.__name__)
+            for m in MODELS
+        ],
         codes=_codes(),
         parameters=_parameters,
         body_rows=lambda one: _rows_of(one.contract.body.model),

@@ -2,7 +2,7 @@
 
 They are read page by page, each page in a short transaction of its own: nothing is kept of what was
 sent, and however slowly somebody reads, no connection and no snapshot waits for them. A thread
-does, so the places are those of requests that wait.
+does, so the places are those of requests that wait, and who stops reading loses his.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from queueapp.api.contract import Answer, Example, Header, Part, contract
 from queueapp.api.list_schemas import MOST_WITH_BODIES, ExportQuery
 from queueapp.api.lists import allowed, fields_of
 from queueapp.api.reading import read_query
-from queueapp.api.waiting import a_place_to_wait
+from queueapp.api.waiting import a_place_to_wait, hurry_the_caller
 from queueapp.auth import Permission, permits
 from queueapp.errors import InvalidRequest, TooManyWaiters
 from queueapp.extensions import db
@@ -35,6 +35,8 @@ from queueapp.jobs.queries import JobFilter
 Rows: TypeAlias = list[dict[str, Any]]
 
 PAGE = 500
+# The longest that a page may be on its way to the reader: one that stands still keeps a place.
+STANDSTILL_S = 60.0
 _TEXT = {"type": "string"}
 _DISPOSITION = Header("Content-Disposition", "A name for the file.")
 _MORE = (
@@ -99,6 +101,7 @@ def _export(form: _Form) -> Response:
         # What the database refuses is answered as a refusal, while there is still time for one.
         first = next(pages)
         done = place.pop_all()
+    hurry_the_caller(STANDSTILL_S)
     texts = _texts(form, names, chain((first,), pages), done)
     response = Response(texts, content_type=form.content_type)
     response.headers["Content-Disposition"] = f'attachment; filename="jobs.{form.name}"'
@@ -121,15 +124,19 @@ def pages_of(engine: Engine, where: JobFilter, names: Sequence[str]) -> Generato
     columns = describe.columns_of(names)
     limit = MOST_WITH_BODIES if set(names) & set(describe.BODIES) else PAGE
     before: int | None = None
+    # Of a long list an index would name 20,000 jobs for each page, in vain.
+    scan = False
     while True:
         with Session(engine) as session:
             queries.bound_reads(session)
-            page = queries.list_jobs(session, where, before=before, limit=limit, columns=columns)
+            page = queries.list_jobs(
+                session, where, before=before, limit=limit, columns=columns, scan=scan
+            )
             rows = [describe.listed_job(job, names) for job in page.rows]
         yield rows
         if page.older is None:
             return
-        before = page.older
+        before, scan = page.older, page.scanned
 
 
 # Some readers end a line at these; JSON has them within strings only.

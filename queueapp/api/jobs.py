@@ -91,9 +91,11 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
             headers=(("Idempotency-Key", "order-4711-paid"),),
         ),
         Example(
-            "Wait for its end: the answer comes when the job is final, or after 2 seconds.",
+            "Wait for its end: the answer comes when the job is final, or with the job as it is"
+            " after 2 seconds. To wait on, send the same again.",
             query="wait=2",
             json={"kind": "demo.echo", "payload": {"message": "hello"}},
+            headers=(("Idempotency-Key", "hello-1"),),
         ),
     ),
 )

@@ -6,7 +6,6 @@ makes the request: the ledger's actor, and the job's ``locked_by``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +27,7 @@ from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.auth.limits import refuse
 from queueapp.config import Settings
+from queueapp.connections.numbers import loads
 from queueapp.errors import BeyondLimit, LeaseLost, TooManyWaiters
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.at_once import wake
@@ -185,7 +185,7 @@ def _leased(claim: Claim, asked: LeaseBody) -> dict[str, Any]:
         "id": claim.id,
         "token": str(claim.token),
         "kind": claim.kind,
-        "payload": json.loads(claim.payload),
+        "payload": loads(claim.payload),
         "priority": claim.priority,
         "attempt": claim.attempt,
         "max_attempts": claim.max_attempts,

@@ -55,7 +55,7 @@ Cursor = Annotated[
     WithJsonSchema({"type": "string"}),
 ]
 _Priority = Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)]
-_Instant = Annotated[
+Instant = Annotated[
     datetime,
     BeforeValidator(_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
@@ -81,12 +81,12 @@ class JobsFilter(_Query):
     priority_max: Annotated[_Priority | None, _says("This priority or a lower one.")] = None
     fingerprint: Annotated[Text | None, _says("Exactly this error fingerprint.")] = None
     idempotency_key: Annotated[Text | None, _says("Exactly this key.")] = None
-    created_from: Annotated[_Instant | None, _says("Created then or later.")] = None
-    created_to: Annotated[_Instant | None, _says("Created before then.")] = None
-    available_from: Annotated[_Instant | None, _says("Due then or later.")] = None
-    available_to: Annotated[_Instant | None, _says("Due before then.")] = None
-    finished_from: Annotated[_Instant | None, _says("Ended for good then or later.")] = None
-    finished_to: Annotated[_Instant | None, _says("Ended for good before then.")] = None
+    created_from: Annotated[Instant | None, _says("Created then or later.")] = None
+    created_to: Annotated[Instant | None, _says("Created before then.")] = None
+    available_from: Annotated[Instant | None, _says("Due then or later.")] = None
+    available_to: Annotated[Instant | None, _says("Due before then.")] = None
+    finished_from: Annotated[Instant | None, _says("Ended for good then or later.")] = None
+    finished_to: Annotated[Instant | None, _says("Ended for good before then.")] = None
     fields: Annotated[
         tuple[str, ...],
         BeforeValidator(_names),

@@ -9,7 +9,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
 from queueapp.api.answers import Count
+from queueapp.api.describe import instant
+from queueapp.api.list_schemas import Instant
 from queueapp.api.schemas import _NOT_SENT, Text, _Body, _not_blank, _says
+from queueapp.jobs.queries import JobFilter, Span
 from queueapp.jobs.status import Status
 
 VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now"]
@@ -32,6 +35,7 @@ _STATUSES = WithJsonSchema(
         "maxItems": len(Status),
     }
 )
+_SPANS = ("created", "available", "finished")
 
 
 class OperationFilter(_Body):
@@ -45,8 +49,35 @@ class OperationFilter(_Body):
     kind: Annotated[Text, _says("Exactly this kind.")] = _NOT_SENT
     producer: Annotated[Text, _says("Exactly this producer.")] = _NOT_SENT
     priority: Annotated[Priority, _says("Exactly this priority.")] = _NOT_SENT
+    priority_min: Annotated[Priority, _says("This priority or a higher one.")] = _NOT_SENT
+    priority_max: Annotated[Priority, _says("This priority or a lower one.")] = _NOT_SENT
     fingerprint: Annotated[Text, _says("Exactly this error fingerprint.")] = _NOT_SENT
     idempotency_key: Annotated[Text, _says("Exactly this key.")] = _NOT_SENT
+    created_from: Annotated[Instant, _says("Created then or later.")] = _NOT_SENT
+    created_to: Annotated[Instant, _says("Created before then.")] = _NOT_SENT
+    available_from: Annotated[Instant, _says("Due then or later.")] = _NOT_SENT
+    available_to: Annotated[Instant, _says("Due before then.")] = _NOT_SENT
+    finished_from: Annotated[Instant, _says("Ended for good then or later.")] = _NOT_SENT
+    finished_to: Annotated[Instant, _says("Ended for good before then.")] = _NOT_SENT
+
+    def where(self) -> JobFilter:
+        """The filter; what was not sent narrows nothing."""
+        sent = {name: getattr(self, name) for name in self.model_fields_set}
+        spans: dict[str, Any] = {
+            name: Span(sent.pop(f"{name}_from", None), sent.pop(f"{name}_to", None))
+            for name in _SPANS
+        }
+        return JobFilter(**sent, **spans)
+
+
+def told_filter(where: JobFilter) -> dict[str, Any]:
+    """A filter in the words that it is asked for with."""
+    words = {name: getattr(where, name, None) for name in OperationFilter.model_fields}
+    for name in _SPANS:
+        span = getattr(where, name)
+        words[f"{name}_from"] = span.start and instant(span.start)
+        words[f"{name}_to"] = span.end and instant(span.end)
+    return {name: value for name, value in words.items() if value is not None}
 
 
 class OperationBody(_Body):

@@ -16,7 +16,13 @@ from flask import Blueprint, Response, url_for
 from queueapp.api import describe
 from queueapp.api.contract import Answer, Body, Example, Header, Part, contract
 from queueapp.api.moves import place_of
-from queueapp.api.operation_schemas import PLACE, Operation, OperationBody, OperationFilter
+from queueapp.api.operation_schemas import (
+    PLACE,
+    Operation,
+    OperationBody,
+    OperationFilter,
+    told_filter,
+)
 from queueapp.api.reading import read_model, read_reason
 from queueapp.api.schemas import ReasonBody
 from queueapp.auth import Permission, current_principal, permits
@@ -160,13 +166,13 @@ def _read_id(text: str) -> str:
 
 
 def _filter(verb: str, asked: OperationFilter) -> JobFilter:
-    sent = {name: getattr(asked, name) for name in asked.model_fields_set}
-    if not sent:
+    if not asked.model_fields_set:
         raise _refusal(("filter",), "name at least one field")
     able = operations.VERBS[verb].statuses
-    if "status" in sent and not set(sent["status"]) & set(able):
+    where = asked.where()
+    if where.status and not set(where.status) & set(able):
         raise _refusal(("filter", "status"), f"{verb} moves jobs that are {' or '.join(able)}")
-    return JobFilter(**sent)
+    return where
 
 
 def _how(body: OperationBody) -> dict[str, Any]:
@@ -193,16 +199,11 @@ def _shown(number: str, *, goes_on: int = 200) -> Response:
 
 def _told(made: operations.Operation, left: Counts) -> dict[str, Any]:
     due = made.how.get("available_at")
-    where = made.where
     return {
         "id": made.id,
         "state": made.state,
         "verb": made.verb,
-        "filter": {
-            name: getattr(where, name)
-            for name in OperationFilter.model_fields
-            if getattr(where, name) is not None
-        },
+        "filter": told_filter(made.where),
         "available_at": describe.instant(due) if due else None,
         "delay": made.how.get("delay_s"),
         "priority": made.how.get("priority"),
@@ -213,7 +214,7 @@ def _told(made: operations.Operation, left: Counts) -> dict[str, Any]:
         "counts": {
             status: {"count": made.counts.by_status.get(status, 0), "more": not made.counts.whole}
             for status in Status
-            if status in where.status
+            if status in made.where.status
         },
         "moved": made.moved,
         "skipped": made.skipped,

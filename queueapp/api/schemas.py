@@ -144,7 +144,7 @@ class CreateQuery(_Query):
         Field(
             ge=0,
             le=LONGEST_WAIT_S,
-            description="Answer when the job is final, or after so many seconds.",
+            description="Answer when the job is final, or after so many seconds: read `status`.",
         ),
         BeforeValidator(_digits),
     ] = 0

@@ -59,13 +59,28 @@ def looks(seconds: float) -> Iterator[None]:
         yield
 
 
+def hurry_the_caller(seconds: float) -> None:
+    """End this answer when a piece of it takes the caller longer than ``seconds`` to receive.
+
+    Servers wait for ever; the next request of the connection begins without this again.
+    """
+    own = _own_socket()
+    if own is not None:
+        own.settimeout(seconds)
+
+
 def _caller_is_gone() -> bool:
     """Whether the connection was closed at the other end, as far as the server lets us see."""
+    own = _own_socket()
+    return own is not None and _is_closed(own)
+
+
+def _own_socket() -> socket.socket | None:
     for name in ("gunicorn.socket", "werkzeug.socket"):
         own = request.environ.get(name)
         if isinstance(own, socket.socket):
-            return _is_closed(own)
-    return False
+            return own
+    return None
 
 
 def _is_closed(connection: socket.socket) -> bool:

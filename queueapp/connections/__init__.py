@@ -24,6 +24,7 @@ from queueapp.connections.bounded import BoundedConnection
 from queueapp.connections.bounds import PING_S, POOL_S, Bounds, Role, bounds_of
 from queueapp.connections.fuse import Fuse
 from queueapp.connections.instants import read_any_instant
+from queueapp.connections.numbers import read_any_number
 from queueapp.connections.ping import look_before_asking
 from queueapp.errors import SettingError
 
@@ -161,6 +162,7 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
         connection = BoundedConnection.connect(**arguments | target)
     if role in (Role.WEB, Role.COMMAND):
         read_any_instant(connection)
+        read_any_number(connection)
     connection.limit_s = bounds.limit_s
     connection.has_session = not settings.pooler
     # Said with each BEGIN, for the role's own default is not known here.

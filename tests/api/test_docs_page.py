@@ -124,6 +124,19 @@ def test_every_operation_field_parameter_and_code_is_on_it(app: Flask, docs: str
         assert f"<code>{name}</code>" in docs
 
 
+def test_it_says_what_must_be_sent(docs: str) -> None:
+    article = docs.partition('id="jobs_create"')[2].partition("</article>")[0]
+    rows = re.findall(r"<code>(\w+)</code></th>\s*<td>(.*?)</td>", article, re.DOTALL)
+    assert [name for name, told in rows if "required" in told] == ["kind"]
+    # What is sent within a list stands among the objects; what is answered is always there.
+    objects = docs.partition('id="objects"')[2]
+    assert {"Succeed", "Fail"} <= {
+        part.partition('"')[0] for part in objects.split('<article class="block" id="')[1:]
+        if "required" in part
+    }  # fmt: skip
+    assert "required" not in objects.partition('id="Job"')[2].partition("</article>")[0]
+
+
 def test_every_link_within_it_leads_somewhere(docs: str) -> None:
     ids = re.findall(r' id="([^"]+)"', docs)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.api import describe, export
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import JobFilter, listing
+from queueapp.jobs.queries import JobFilter, candidates, listing
 from queueapp.jobs.status import Status
 from tests.api.conftest import Api, body, problem
 from tests.console.hostile import make_hostile_jobs
@@ -121,6 +122,28 @@ def test_windows_without_a_match_do_not_end_an_export(
     assert len(table(client, "?kind=demo.echo&fields=id")) == 7
 
 
+@pytest.mark.parametrize(("most", "looks"), [(2, 1), (100, 4)], ids=["long", "short"])
+def test_an_index_that_names_too_many_jobs_is_asked_once(
+    client: FlaskClient,
+    app: Flask,
+    seven: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    looks: int,
+) -> None:
+    from queueapp.extensions import db
+
+    for module in (candidates, listing):
+        monkeypatch.setattr(module, "SCAN_LIMIT", most)
+    monkeypatch.setattr(export, "PAGE", 2)
+    with app.app_context():
+        engine = db.engine
+    with statements_of(engine) as sent:
+        assert [job["id"] for job in lines(client, "?status=failed")] == seven
+
+    assert sum("ORDER BY finished_at" in statement for statement, _ in sent) == looks
+
+
 FORMULAS = (
     "=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u00a0=1", "\uff1d1", "\uff0b1",
     "\uff0d1", "\uff20x", "=cmd|' /C calc'!A0", "\x1b=1",
@@ -186,6 +209,23 @@ def test_an_export_takes_a_place_until_it_ends_or_its_reader_leaves(
     assert client.get("/api/jobs.csv?fields=nope").status_code == 422
     ended = client.get("/api/jobs.csv")
     list(ended.response)  # as a server does that forgets to close
+
+    assert places.acquire(blocking=False)
+
+
+def test_a_reader_that_stands_still_loses_its_place(
+    client: FlaskClient, app: Flask, seven: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = threading.BoundedSemaphore(1)
+    monkeypatch.setitem(app.extensions, "queue_waiters", places)
+    monkeypatch.setattr(export, "STANDSTILL_S", 0.1)
+    ours, theirs = socket.socketpair()
+
+    with ours, theirs:
+        answer = client.get("/api/jobs.ndjson", environ_overrides={"gunicorn.socket": ours})
+        # As the server sends, to somebody whose buffers are full.
+        with closing(answer), pytest.raises(TimeoutError):
+            ours.sendall("".join(map(str, answer.response)).encode() * 1000)
 
     assert places.acquire(blocking=False)
 

@@ -117,6 +117,22 @@ def test_leases_come_in_the_order_of_the_queue_and_carry_what_a_worker_needs(
     assert worker.lease() == []
 
 
+@pytest.mark.postgresql("numbers of any length")
+def test_a_payload_that_python_does_not_read_is_leased_all_the_same(
+    api: Api, worker: Worker, session: Session
+) -> None:
+    digits = "1" + "0" * 5000
+    jobs = [api.make()["id"] for _ in range(2)]
+    written = sa.text("UPDATE jobs SET payload = CAST(:text AS jsonb) WHERE id = :id")
+    session.execute(written, {"text": f'{{"message": {digits}}}', "id": jobs[0]})
+    session.commit()
+
+    leased = worker.lease(max=2)
+
+    assert [one["id"] for one in leased] == jobs
+    assert leased[0]["payload"] == {"message": digits}
+
+
 def test_no_more_are_leased_than_asked_for(api: Api, worker: Worker) -> None:
     for _ in range(3):
         api.make()

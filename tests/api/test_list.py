@@ -251,3 +251,19 @@ def test_an_instant_that_no_calendar_has_is_shown_as_one_far_away(
 
     assert shown["created_at"] == "1000-01-01T00:00:00.000000Z"
     assert shown["available_at"] == "9000-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.postgresql("numbers of any length")
+def test_a_number_that_python_does_not_read_is_shown_as_its_digits(
+    api: Api, client: FlaskClient, session: Session
+) -> None:
+    job, digits = make_job(session).id, "1" + "0" * 5000
+    session.execute(
+        sa.text("UPDATE jobs SET payload = CAST(:text AS jsonb)"),
+        {"text": f'{{"n": {digits}, "m": 7}}'},
+    )
+    session.commit()
+
+    assert body(api.get(f"/{job}"))["payload"] == {"n": digits, "m": 7}
+    assert body(api.get("?fields=payload"))["items"] == [{"payload": {"n": digits, "m": 7}}]
+    assert digits in client.get("/api/jobs.ndjson?fields=payload").text

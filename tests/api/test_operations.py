@@ -15,6 +15,7 @@ from queueapp.api import operations as views
 from queueapp.jobs import audit, operations, transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver, walk
+from queueapp.jobs.queries import candidates
 from queueapp.jobs.status import Event, Status
 from tests.api.conftest import body, pointers, problem
 from tests.factories import claim_one, make_job, outcome
@@ -144,6 +145,18 @@ def test_batches_move_each_job_once_and_say_what_is_left(
     assert bulk.lines(made) == lines
 
 
+@pytest.mark.parametrize("jobs", [2, 3, 7])
+def test_more_jobs_than_an_index_is_read_for_are_all_moved(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 2)
+    wanted = bulk.jobs(jobs)
+    made = bulk.plan()
+
+    assert made["planned"] == {"count": jobs, "more": False}
+    assert bulk.moved(bulk.apply(made)) == wanted
+
+
 def test_one_request_moves_several_batches(
     bulk: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +232,40 @@ def test_every_verb_moves_the_jobs_that_it_can(
         assert bulk.session.get_one(Job, ids[status]).status == after
     for name, value in fields.items():
         assert str(done[name]).startswith(str(value).removesuffix("Z"))
+
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+SPANS = {
+    "created_from": [1, 2], "created_to": [0], "finished_from": [1, 2], "finished_to": [0],
+    "available_from": [1, 2], "available_to": [0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "found"), SPANS.items())
+def test_a_span_of_time_narrows_the_plan_and_each_batch(
+    bulk: Operations, small_batches: None, name: str, found: list[int]
+) -> None:
+    made = []
+    for at in (T0, T0 + timedelta(hours=1), T0 + timedelta(hours=2)):
+        made += bulk.jobs(1, available_at=at)
+        moments = {"created_at": at, "finished_at": at}
+        bulk.session.execute(sa.update(Job).where(Job.id == made[-1]).values(**moments))
+    bulk.session.commit()
+    where = {**FAILED, name: "2026-01-01T02:00:00+01:00"}
+
+    operation = bulk.plan("retry", where)
+
+    assert operation["filter"] == {**FAILED, name: "2026-01-01T01:00:00.000000Z"}
+    assert operation["planned"] == {"count": len(found), "more": False}
+    assert bulk.moved(bulk.apply(operation)) == [made[nth] for nth in found]
+
+
+def test_a_range_of_priorities_narrows_the_plan(bulk: Operations) -> None:
+    made = [bulk.jobs(1, priority=priority)[0] for priority in (-1, 0, 1, 2)]
+
+    operation = bulk.plan("retry", {"priority_min": 0, "priority_max": 1})
+
+    assert bulk.moved(bulk.apply(operation)) == made[1:3]
 
 
 # What is not in the plan is not touched
@@ -442,6 +489,10 @@ def test_a_plan_for_nothing_is_done_at_once(bulk: Operations) -> None:
         ({"filter": {"kind": None}}, "/filter/kind"),
         ({"filter": {"kind": ""}}, "/filter/kind"),
         ({"filter": {"priority": "1"}}, "/filter/priority"),
+        ({"filter": {"created_from": 5}}, "/filter/created_from"),
+        ({"filter": {"created_from": None}}, "/filter/created_from"),
+        ({"filter": {"finished_to": "2026-01-01T00:00:00"}}, "/filter/finished_to"),
+        ({"filter": {"finished_to": "9999-01-01T00:00:00Z"}}, "/filter/finished_to"),
         ({"filter": {"status": "failed"}}, "/filter/status"),
         ({"filter": {"status": []}}, "/filter/status"),
         ({"filter": {"status": ["broken"]}}, "/filter/status"),

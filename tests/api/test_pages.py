@@ -167,6 +167,8 @@ COUNTED = (
     ("kind=no.such", 0), ("due=true", 3), ("finished_from=2020-01-01T00:00:00Z", 2),
     ("status=failed&finished_to=2020-01-01T00:00:00Z", 0), ("priority_min=1", 1),
     ("status=queued&priority_min=1", 1), ("idempotency_key=k", 1),
+    ("status=failed&due=true", 0), ("status=failed,queued&due=true", 3),
+    ("status=queued&due=false", 0), ("status=queued&finished_to=2030-01-01T00:00:00Z", 0),
 )  # fmt: skip
 
 

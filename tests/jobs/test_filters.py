@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import queries
+from queueapp.jobs import queries, transitions
 from queueapp.jobs.queries import JobFilter, Span, View, candidates, listing
 from queueapp.jobs.queries.candidates import find_candidates
 from queueapp.jobs.status import Status
@@ -27,7 +27,7 @@ def last(seconds: float) -> Span:
     return Span(datetime.now(UTC) - timedelta(seconds=seconds), None)
 
 
-FAILED, QUEUED = (Status.FAILED,), (Status.QUEUED,)
+FAILED, QUEUED, HELD = (Status.FAILED,), (Status.QUEUED,), (Status.HELD,)
 
 
 @pytest.mark.postgresql("plans and what they read")
@@ -112,3 +112,75 @@ def test_a_range_without_an_end_has_whatever_comes_last(session: Session) -> Non
 
     assert found is not None
     assert found.ids == [job]
+
+
+@pytest.mark.postgresql("arrays")
+def test_what_an_index_names_does_not_come_row_by_row(session: Session, engine: sa.Engine) -> None:
+    """20,000 rows take the driver longer than all the rest of a page."""
+    seed(session, 400)
+    came: list[int] = []
+
+    def note(_connection: Any, cursor: Any, *_: Any) -> None:
+        came.append(cursor.rowcount)
+
+    sa.event.listen(engine, "after_cursor_execute", note)
+    try:
+        page = queries.list_jobs(session, JobFilter(status=(Status.SUCCEEDED,)), limit=10)
+        found = queries.count_jobs(session, JobFilter(status=(Status.SUCCEEDED,)))
+    finally:
+        sa.event.remove(engine, "after_cursor_execute", note)
+
+    assert (len(page.rows), found.count) == (10, 350)
+    assert max(came) == 11
+
+
+@pytest.mark.parametrize("gone", [0, 2, 3], ids=["top", "middle", "last"])
+@pytest.mark.parametrize("upwards", [False, True], ids=["down", "up"])
+def test_a_job_that_leaves_between_two_looks_does_not_end_the_list(
+    session: Session, monkeypatch: pytest.MonkeyPatch, upwards: bool, gone: int
+) -> None:
+    """Between the one at the index and the one at the rows."""
+    made = [make_job(session).id for _ in range(10)]
+    wanted = made if upwards else made[::-1]
+    left = wanted[gone]
+
+    def find(*args: Any) -> Any:
+        found = find_candidates(*args)
+        transitions.cancel(session, [left], actor="user:ana")
+        return found
+
+    monkeypatch.setattr(listing, "find_candidates", find)
+
+    seen = _whole(session, JobFilter(status=QUEUED), upwards, limit=3)
+
+    assert seen == [i for i in wanted if i != left]
+
+
+@pytest.mark.parametrize("upwards", [False, True], ids=["down", "up"])
+def test_what_is_held_one_by_one_is_found_however_old_it_is(
+    session: Session, monkeypatch: pytest.MonkeyPatch, upwards: bool
+) -> None:
+    for module in (candidates, listing):
+        monkeypatch.setattr(module, "SCAN_LIMIT", 2)
+    held = []
+    for held_for in ("job", "kind", "job"):
+        held.append(make_job(session).id)
+        transitions.hold(session, [held[-1]], actor="user:ana", held_for=held_for)
+        make_job(session), make_job(session)
+
+    seen = _whole(session, JobFilter(status=HELD), upwards, limit=2)
+
+    assert seen == (held if upwards else held[::-1])
+
+
+def _whole(session: Session, where: JobFilter, upwards: bool, *, limit: int) -> list[int]:
+    """All pages of a list, read from one end to the other."""
+    seen: list[int] = []
+    place: int | None = 0 if upwards else 2**62
+    while place is not None:
+        before, after = (None, place) if upwards else (place, None)
+        page = queries.list_jobs(session, where, before=before, after=after, limit=limit)
+        ids = [job.id for job in page.rows]
+        seen += ids[::-1] if upwards else ids
+        place = page.newer if upwards else page.older
+    return seen

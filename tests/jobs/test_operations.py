@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import operations
 from queueapp.jobs.operations import driver, state
-from queueapp.jobs.queries import JobFilter, bound_reads
+from queueapp.jobs.queries import JobFilter, Span, View, bound_reads
 from queueapp.jobs.status import Status
 from tests.jobs.explain import Prepared
 from tests.jobs.filling import FINISHED, fill
@@ -71,3 +72,31 @@ def test_a_batch_scans_no_table(session: Session, engine: sa.Engine, worker: sa.
         assert found.counts.by_status == {"queued": 100}
         assert sequential_scans(session, asked) == []
         session.rollback()
+
+
+EVERYTHING = JobFilter(
+    status=(Status.QUEUED,),
+    view=View.DUE,
+    kind="demo.echo",
+    producer="app",
+    priority=1,
+    priority_min=0,
+    priority_max=2,
+    fingerprint="f1",
+    idempotency_key="ü",
+    created=Span(None, datetime(2030, 1, 1, tzinfo=UTC)),
+    available=Span(datetime(2030, 1, 1, tzinfo=UTC), None),
+    finished=Span(datetime(2030, 1, 1, 1, 2, 3, 4, UTC), datetime(2030, 1, 2, tzinfo=UTC)),
+)
+
+
+@pytest.mark.parametrize(
+    "where", [EVERYTHING, JobFilter(status=(Status.QUEUED,))], ids=["all", "one"]
+)
+def test_a_plan_is_read_as_it_was_written(session: Session, where: JobFilter) -> None:
+    assert all(getattr(EVERYTHING, one.name) not in (None, (), Span()) for one in fields(JobFilter))
+    found = operations.survey(session, "cancel", where)
+
+    made = operations.plan(session, found, how={}, actor="user:ana", reason="because")
+
+    assert made.where == where == operations.find(session, made.id).where

@@ -180,19 +180,6 @@ def test_a_status_with_more_rows_than_the_bound_is_listed_by_the_newest(
     assert ids(page) == made[::-1]
 
 
-def test_a_job_held_by_itself_outside_the_newest_is_said_to_be_missing(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(candidates, "SCAN_LIMIT", 2)
-    make_job(session, Status.HELD)
-    for _ in range(3):
-        make_job(session)
-
-    page = queries.list_jobs(session, JobFilter(status=(Status.HELD,)))
-
-    assert (ids(page), page.cut) == ([], True)
-
-
 def test_status_counts_count_each_status(session: Session, one_of_each: dict[str, int]) -> None:
     assert queries.status_counts(session) == {
         Status.QUEUED: 3,

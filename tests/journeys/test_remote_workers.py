@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import needs
+from tests.live import reference_workers
 from tests.live.checks import stand
 from tests.live.journey import Journey
+from tests.live.reference_workers import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "workers"
 WHOLE = "results,renewals,cancelled,stopped,killed,renewal_lost,late_result,frozen,unheard"
 
 
@@ -21,13 +21,9 @@ WHOLE = "results,renewals,cancelled,stopped,killed,renewal_lost,late_result,froz
 @pytest.mark.parametrize(
     "cases", ["results,late_result", pytest.param(WHOLE, marks=pytest.mark.slow)]
 )
-def test_reference_workers_conform(journey: Journey, cases: str) -> None:
-    for name in ("bash", "curl", "jq"):
-        needs.program(name)
-    commands = {
-        "example.bash": [str(EXAMPLES / "worker.sh")],
-        "example.node": [str(needs.program("node", "nodejs")), str(EXAMPLES / "worker.mjs")],
-    }
+def test_reference_workers_conform(journey: Journey, tmp_path: Path, cases: str) -> None:
+    languages = reference_workers.commands(tmp_path)
+    commands = {f"example.{language}": command for language, command in languages.items()}
     kinds = ",".join(commands)
     web = journey.web(threads=8, QUEUE_MAX_WAITERS="4", QUEUE_EXTERNAL_KINDS=kinds)
     journey.work("--concurrency", "1", QUEUE_EXTERNAL_KINDS=kinds)

@@ -52,6 +52,14 @@ def tick(context: JobContext, ms: float = 1.0) -> dict[str, Any]:
         return result
 
 
+@handler("journey.shared")
+def shared(context: JobContext, seconds: float = 0.0, echo: Any = None) -> dict[str, Any]:
+    """Do what the reference workers in other languages do with such a job."""
+    with noted(context):
+        context.wait(seconds)
+        return {"echo": echo}
+
+
 @handler("journey.gate")
 def gate(context: JobContext) -> dict[str, Any]:
     """Run until the test opens this attempt's gate, deaf to every request to stop."""

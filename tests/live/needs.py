@@ -21,11 +21,18 @@ _SYSTEM = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 
 def program(name: str, package: str | None = None) -> Path:
     """The path of a program; without it the test is skipped (in CI it fails)."""
-    places = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM])
-    found = shutil.which(name, path=places)
+    found = _found(name)
     if found is None:
-        lacking(f"no {name} (apt-get install {package or name})")
-    return Path(found)
+        lacking(_advice(name, package))
+    return found
+
+
+def at_hand(name: str, package: str | None = None) -> Path | None:
+    """The path of a program that a test can do without; None without it (in CI it fails)."""
+    found = _found(name)
+    if found is None and os.environ.get("CI"):
+        pytest.fail(_advice(name, package))
+    return found
 
 
 def namespaces() -> None:
@@ -40,6 +47,16 @@ def lacking(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)
+
+
+def _found(name: str) -> Path | None:
+    places = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM])
+    found = shutil.which(name, path=places)
+    return None if found is None else Path(found)
+
+
+def _advice(name: str, package: str | None) -> str:
+    return f"no {name} (apt-get install {package or name})"
 
 
 @cache

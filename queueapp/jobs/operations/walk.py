@@ -129,7 +129,7 @@ def _named_by_indexes(session: Session, place: Place) -> list[int] | None:
     found: list[int] = []
     for status in place.where.status:
         some = find_candidates(session, replace(place.where, status=(status,)))
-        if some is None or some.partial:
+        if some is None or some.partial or some.many:
             return None
         found += some.ids
     return sorted({i for i in found if place.after < i <= place.upto})

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from queueapp.jobs.claim import PRIORITIES
-from queueapp.jobs.database import Database, run
+from queueapp.jobs.database import Database, run, run_ids
 from queueapp.jobs.queries.bounds import SCAN_LIMIT
 from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.status import FINAL, Status
@@ -107,8 +107,8 @@ def find_candidates(database: Database, where: JobFilter) -> Candidates | None:
     statement = _statement(where)
     if statement is None:
         return None
-    rows = run(database, statement, **_parameters(where))
-    ids, many = sorted((row.id for row in rows), reverse=True), len(rows) > SCAN_LIMIT
+    found = run_ids(database, statement, **_parameters(where))
+    ids, many = sorted(found, reverse=True), len(found) > SCAN_LIMIT
     partial = statement is _HELD and not many and _has_more_rows_than(database, SCAN_LIMIT)
     return Candidates(ids, partial, many)
 

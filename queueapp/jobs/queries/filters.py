@@ -102,8 +102,9 @@ def conditions(where: JobFilter) -> list[ColumnElement[bool]]:
 
 
 def has_columns(where: JobFilter) -> bool:
-    """Whether the rows themselves must be looked at, beyond status and view."""
-    return bool(_of_columns(where) or _of_ranges(where)) or where.view is View.RETRYING
+    """Whether the rows themselves must be looked at, beyond a status or a view."""
+    both = where.view is not None and bool(where.status)
+    return bool(_of_columns(where) or _of_ranges(where)) or both or where.view is View.RETRYING
 
 
 def _of_status(where: JobFilter) -> list[ColumnElement[bool]]:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, load_only
 from queueapp.errors import JobNotFound
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries.bounds import LARGEST_ID, SCAN_LIMIT
-from queueapp.jobs.queries.candidates import Candidates, find_candidates
+from queueapp.jobs.queries.candidates import find_candidates
 from queueapp.jobs.queries.filters import JobFilter, conditions, has_columns
 
 # What a list shows of a job: everything but the bodies (payload, result, error text).
@@ -38,13 +38,14 @@ class Page:
 
     ``older`` and ``newer``: ids to pass as ``before`` and ``after`` for the pages beside this one,
     None at the ends. ``cut``: rows beyond those looked at may match; ``older``, if there, goes on
-    from where the look ended, and on the way up ``newer`` does.
+    from where the look ended, and on the way up ``newer`` does. ``scanned``: no index could tell.
     """
 
     rows: Sequence[Any]
     older: int | None
     cut: bool = field(default=False)
     newer: int | None = field(default=None)
+    scanned: bool = field(default=False)
 
 
 def get_job(session: Session, job_id: int) -> Job:
@@ -83,37 +84,45 @@ def list_jobs(
     after: int | None = None,
     limit: int = 50,
     columns: Columns = LISTED,
+    scan: bool = False,
 ) -> Page:
     """List jobs newest first, with nothing but ``columns`` and the id.
 
     ``before``: only ids below it, from the newest of them on. ``after``: the ids next above it.
+    ``scan``: ask no index; for whoever reads on where the page before was ``scanned``.
     """
-    narrowed = find_candidates(session, where)
-    if narrowed is not None and not narrowed.many:
-        return _from_candidates(session, where, narrowed, before, after, limit, columns)
+    narrowed = None if scan else find_candidates(session, where)
+    if narrowed is not None and not narrowed.many and not narrowed.partial:
+        return _from_candidates(session, where, narrowed.ids, before, after, limit, columns)
     if after is not None:
-        return _scanned_upwards(session, where, after, limit, columns)
-    return _scanned(session, where, before, limit, columns)
+        page = _scanned_upwards(session, where, after, limit, columns)
+    else:
+        page = _scanned(session, where, before, limit, columns)
+    return replace(page, scanned=True)
 
 
 def _from_candidates(
     session: Session,
     where: JobFilter,
-    found: Candidates,
+    found: list[int],
     before: int | None,
     after: int | None,
     limit: int,
     columns: Columns,
 ) -> Page:
-    ids = [i for i in found.ids if (before is None or i < before) and (after is None or i > after)]
-    if not has_columns(where):
-        # One more than asked for; the rows that left the status meanwhile may thin the page.
-        ids = ids[-limit - 1 :] if after is not None else ids[: limit + 1]
-    among = Job.id == any_(literal(ids, ARRAY(BigInteger)))
+    ids = [i for i in found if (before is None or i < before) and (after is None or i > after)]
+    # One more than asked for, which tells whether there is another page.
+    first = ids[-limit - 1 :] if after is not None else ids[: limit + 1]
+    chosen = ids if has_columns(where) else first
+    among = Job.id == any_(literal(chosen, ARRAY(BigInteger)))
     rows = _fetch(
         session, [among, *conditions(where)], limit + 1, columns, upwards=after is not None
     )
-    return _page(rows, before, after, limit, cut=found.partial)
+    page = _page(rows, before, after, limit)
+    if len(rows) > limit or len(chosen) == len(ids):
+        return page
+    # Some have left the status since the index was read: the page is thin, not the last one.
+    return replace(page, newer=first[0]) if after is not None else replace(page, older=first[-1])
 
 
 def _scanned(
@@ -166,16 +175,15 @@ def _fetch(
     return rows[::-1] if upwards else rows
 
 
-def _page(
-    rows: list[Job], before: int | None, after: int | None, limit: int, *, cut: bool = False
-) -> Page:
+def _page(rows: list[Job], before: int | None, after: int | None, limit: int) -> Page:
     more = len(rows) > limit
     if after is not None:
         shown = rows[-limit:]
-        return Page(shown, shown[-1].id if shown else None, cut, _top(shown) if more else None)
+        top = _top(shown) if more else None
+        return Page(shown, shown[-1].id if shown else None, newer=top)
     shown = rows[:limit]
     newer = _top(shown) if before is not None else None
-    return Page(shown, shown[-1].id if more else None, cut, newer)
+    return Page(shown, shown[-1].id if more else None, newer=newer)
 
 
 def _top(rows: list[Job]) -> int | None:

@@ -24,6 +24,7 @@ from queueapp.setting_readers import (
     networks,
     one_of,
     positive_duration,
+    rate_store,
     secret_key,
     size,
     switch,
@@ -32,6 +33,8 @@ from queueapp.setting_readers import (
     whole,
 )
 
+# A count of what waits reads so many entries of an index at most.
+MOST_WAITING = 1_000_000
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -186,12 +189,28 @@ class Settings:
     tokens: str = _setting(
         "QUEUE_TOKENS", "", str,
         "API tokens, separated by white space: `name:role:sha256-of-the-token`, with limits behind"
-        " (`:kinds=a.b,c:priority=5:delay=1h`); `flask token new` makes them.",
+        " (`:kinds=a.b,c:priority=5:rate=100/s`); `flask token new` makes them.",
         secret=True,
     )  # fmt: skip
     tokens_file: str = _setting(
         "QUEUE_TOKENS_FILE", "", str,
         "A file with further entries of the same form, and comments behind `#`; read at start.",
+    )  # fmt: skip
+    rate_store: str = _setting(
+        "QUEUE_RATE_STORE", "", rate_store,
+        "Where the rates of tokens are counted. Empty: each web process by itself. `redis://…`: all"
+        " together (needs the package `redis`).",
+        secret=True,
+    )  # fmt: skip
+    soft_limit: int = _setting(
+        "QUEUE_SOFT_LIMIT", "0", whole(0, MOST_WAITING),
+        "From so many queued jobs on, answers of the API that create jobs say"
+        " `Queue-Estimated-Wait`; 0: never.",
+    )  # fmt: skip
+    hard_limit: int = _setting(
+        "QUEUE_HARD_LIMIT", "0", whole(0, MOST_WAITING),
+        "How many jobs may be queued, due and scheduled: beyond, the API answers 429 `queue_full`;"
+        " 0: no limit.",
     )  # fmt: skip
     users: str = _setting(
         "QUEUE_USERS", "", str,

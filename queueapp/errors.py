@@ -196,6 +196,22 @@ class UnknownKind(InvalidJob):
     title = "No handler for this kind"
 
 
+class RateLimited(QueueError):
+    """The token has created as many jobs as its rate allows; ``retry_after`` says when to go on."""
+
+    code = "rate_limited"
+    status = 429
+    title = "Faster than this token may"
+
+
+class QueueFull(QueueError):
+    """As many jobs wait as may (QUEUE_HARD_LIMIT); ``retry_after`` says when to try again."""
+
+    code = "queue_full"
+    status = 429
+    title = "The queue is full"
+
+
 class DatabaseUnavailable(QueueError):
     """The database does not answer, or is read-only. ``retry_after`` says when to try again."""
 

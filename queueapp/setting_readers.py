@@ -104,6 +104,14 @@ def secret_key(text: str) -> str:
     return text
 
 
+def rate_store(text: str) -> str:
+    """Nothing, or the address of a Redis."""
+    address = text.strip()
+    if address and not re.match(r"(rediss?|unix|redis\+(sentinel|cluster))://.", address):
+        raise ValueError("expected nothing, or an address such as redis://host:6379/0")
+    return address
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split names at commas and white space."""
     return tuple(part for part in re.split(r"[,\s]+", text) if part)

@@ -10,6 +10,7 @@ from queueapp.api import (
     export,
     feed,
     health,
+    intake,
     kinds,
     leases,
     lists,
@@ -34,6 +35,7 @@ def init_app(app: Flask) -> None:
     for part in (*parts, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
+    intake.init_app(app)
     leases.init_app(app)
     app.after_request(_say_version)
 

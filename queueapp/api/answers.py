@@ -152,10 +152,12 @@ class ItemProblem(BaseModel):
 class BulkItem(BaseModel):
     """What became of one job of a bulk."""
 
-    outcome: Annotated[Literal["new", "replay", "conflict", "invalid"], _says("What became of it.")]
-    id: Annotated[int, _says("The job's number, unless invalid.")] = _NOT_ALWAYS
-    url: Annotated[str, _says("The job's address, unless invalid.")] = _NOT_ALWAYS
-    problem: Annotated[ItemProblem, _says("Of a conflict and of an invalid job.")] = _NOT_ALWAYS
+    outcome: Annotated[
+        Literal["new", "replay", "conflict", "invalid", "full"], _says("What became of it.")
+    ]
+    id: Annotated[int, _says("The job's number, where there is one.")] = _NOT_ALWAYS
+    url: Annotated[str, _says("The job's address, where there is one.")] = _NOT_ALWAYS
+    problem: Annotated[ItemProblem, _says("Unless new or replay: why.")] = _NOT_ALWAYS
 
 
 class BulkCounts(BaseModel):
@@ -165,6 +167,7 @@ class BulkCounts(BaseModel):
     replay: int
     conflict: int
     invalid: int
+    full: Annotated[int, _says("Where the queue has become full: for how many.")] = _NOT_ALWAYS
 
 
 class BulkAnswer(BaseModel):
@@ -240,7 +243,12 @@ class Problem(BaseModel):
     errors: Annotated[
         list[FieldProblem], _says("What is wrong where, if it is several things.")
     ] = _NOT_ALWAYS
-    limit: Annotated[str, _says("Of beyond_limit: which limit of the token.")] = _NOT_ALWAYS
+    limit: Annotated[str, _says("Of beyond_limit and rate_limited: which limit of the token.")] = (
+        _NOT_ALWAYS
+    )
+    retry_after: Annotated[int, _says("Of 429 and 503: the header Retry-After again.")] = (
+        _NOT_ALWAYS
+    )
     job_id: Annotated[int, _says("The job that it is about.")] = _NOT_ALWAYS
     items: Annotated[
         list[dict[str, Any]], _says("Of lease_lost: what the answer would have held.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,16 +21,28 @@ from queueapp.api.bulk_items import (
     lines_of,
     sparing,
 )
-from queueapp.api.contract import Answer, Body, Example, Part, contract
+from queueapp.api.contract import (
+    ESTIMATED_WAIT,
+    RETRY_AFTER,
+    Answer,
+    Body,
+    Example,
+    Part,
+    contract,
+)
+from queueapp.api.intake import intake
 from queueapp.api.reading import read_json, read_query, refuse_encoded, whole_chunks
 from queueapp.api.schemas import BulkQuery, JobBody
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.auth.rates import charge
 from queueapp.errors import (
     BadRequest,
     BeyondLimit,
     IdempotencyConflict,
     InvalidJob,
     NotJson,
+    QueueFull,
+    RateLimited,
 )
 from queueapp.extensions import db
 from queueapp.handlers import Enqueued, conflict_detail, enqueue_checked
@@ -49,10 +62,10 @@ bp = Blueprint("api_bulk", __name__, url_prefix="/api/jobs")
 @permits(Permission.PRODUCE)
 @contract(
     Part.PRODUCE,
-    {200: Answer("What became of each job.", answers.BulkAnswer)},
+    {200: Answer("What became of each job.", answers.BulkAnswer, (ESTIMATED_WAIT, RETRY_AFTER))},
     query=BulkQuery,
     body=Body(JobBody, many=MOST_ITEMS),
-    refuses=(BeyondLimit, IdempotencyConflict, InvalidJob),
+    refuses=(BeyondLimit, IdempotencyConflict, InvalidJob, RateLimited, QueueFull),
     more="A JSON array, or NDJSON (one job a line). With `atomic=false` read `counts`: the answer"
     " is 200 whatever became of the jobs.",
     examples=(
@@ -78,17 +91,24 @@ def create_many() -> Response:
     if query.atomic:
         _refuse_bad(items)
     principal, session = current_principal(), db.session()
-    made = enqueue_checked(
-        session, good, producer=principal.producer, actor=principal.actor, via="api"
+    charge(principal, len(good))
+    who: Any = {"producer": principal.producer, "actor": principal.actor, "via": "api"}
+    create = partial(enqueue_checked, session, **who)
+    made = intake().create_many(
+        session, good, create, producer=principal.producer, atomic=query.atomic
     )
     if query.atomic:
         _refuse_conflicts(made)
     session.commit()
     answers = iter(made)
     told = [_bad(item) if isinstance(item, Bad) else _made(next(answers)) for item in items]
-    counts = Counter(one["outcome"] for one in told)
-    names = ("new", "replay", "conflict", "invalid")
-    return describe.json_answer({"counts": {name: counts[name] for name in names}, "items": told})
+    found = Counter(one["outcome"] for one in told)
+    counts = {name: found[name] for name in ("new", "replay", "conflict", "invalid")}
+    headers = intake().headers()
+    if full := found["full"]:
+        counts["full"] = full
+        headers["Retry-After"] = str(intake().retry_after(full))
+    return describe.json_answer({"counts": counts, "items": told}, 200, headers)
 
 
 def _read_items() -> list[Good | Bad]:
@@ -171,6 +191,9 @@ def _refuse_conflicts(made: Sequence[Enqueued]) -> None:
 
 
 def _made(one: Enqueued) -> dict[str, Any]:
+    if one.outcome == "full":
+        found = {"code": QueueFull.code, "detail": "there was no room for it; try again later"}
+        return {"outcome": one.outcome, "problem": found}
     told: dict[str, Any] = {
         "outcome": one.outcome,
         "id": one.id,

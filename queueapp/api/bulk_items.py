@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 
 from queueapp.api.reading import job_request
 from queueapp.api.strict_json import parse, parse_array
-from queueapp.auth.limits import NONE, Limits, refuse
+from queueapp.auth.limits import NONE, Limits, checked_within
 from queueapp.errors import BeyondLimit, InvalidJob, InvalidRequest, QueueError
-from queueapp.handlers import check
 from queueapp.handlers.problems import Problem, problem
 from queueapp.jobs.transitions import NewJob
 
@@ -42,10 +41,7 @@ class Bad:
 def item_of(body: Any, limits: Limits = NONE) -> Good | Bad:
     """Check one item, which ``limits`` must allow."""
     try:
-        wanted = job_request(body, limits)
-        # First: what a token may not create, it need not learn about.
-        refuse(limits.of_request(wanted))
-        return Good(check(wanted))
+        return Good(checked_within(job_request(body, limits), limits))
     except (InvalidRequest, BeyondLimit) as error:
         return _bad(error)
 

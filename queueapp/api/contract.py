@@ -67,6 +67,12 @@ REPLAYED = Header(
     {"type": "string", "const": "true"},
 )
 RETRY_AFTER = Header("Retry-After", "Seconds until another try makes sense.", {"type": "integer"})
+ESTIMATED_WAIT = Header(
+    "Queue-Estimated-Wait",
+    "Sent while more jobs wait than the soft limit: seconds until what is due now should have been"
+    " begun, by the rate of the last minutes, or `unknown`.",
+    {"type": "string", "pattern": "^([0-9]+|unknown)$"},
+)
 WWW_AUTHENTICATE = Header("WWW-Authenticate", "Which credentials are wanted.")
 ETAG = Header("ETag", "The mark of this answer, for If-None-Match.")
 IF_NONE_MATCH = Header("If-None-Match", "The ETag of the answer that the client has.")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, current_app, url_for
 
 from queueapp.api import answers, describe
 from queueapp.api.contract import (
+    ESTIMATED_WAIT,
     ETAG,
     IDEMPOTENCY_KEY,
     IF_NONE_MATCH,
@@ -21,6 +23,7 @@ from queueapp.api.contract import (
     Part,
     contract,
 )
+from queueapp.api.intake import intake
 from queueapp.api.job_end import at_its_end
 from queueapp.api.lease_answers import WhyAnswer
 from queueapp.api.marked import marked
@@ -29,7 +32,8 @@ from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, ReasonBody, 
 from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.auth.limits import refuse
+from queueapp.auth.limits import checked_within
+from queueapp.auth.rates import charge
 from queueapp.errors import (
     BeyondLimit,
     IdempotencyConflict,
@@ -37,11 +41,13 @@ from queueapp.errors import (
     InvalidJob,
     JobBusy,
     JobNotFound,
+    QueueFull,
+    RateLimited,
     TooManyWaiters,
     UnknownKind,
 )
 from queueapp.extensions import db
-from queueapp.handlers import enqueue_one
+from queueapp.handlers import enqueue_one_checked
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.transitions import Moved
 from queueapp.jobs.why import why as why_of
@@ -56,17 +62,25 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 @contract(
     Part.PRODUCE,
     {
-        201: Answer("A new job, whole.", answers.Job, (LOCATION,)),
+        201: Answer("A new job, whole.", answers.Job, (LOCATION, ESTIMATED_WAIT)),
         200: Answer(
             "The same request has been here before: its job, as it is now.",
             answers.Job,
-            (LOCATION, REPLAYED),
+            (LOCATION, REPLAYED, ESTIMATED_WAIT),
         ),
     },
     query=CreateQuery,
     body=Body(JobBody),
     takes=(IDEMPOTENCY_KEY,),
-    refuses=(BeyondLimit, IdempotencyConflict, InvalidJob, UnknownKind, TooManyWaiters),
+    refuses=(
+        BeyondLimit,
+        IdempotencyConflict,
+        InvalidJob,
+        UnknownKind,
+        RateLimited,
+        QueueFull,
+        TooManyWaiters,
+    ),
     more="Send a key whenever you might have to repeat a request: after a time-out or a 503 you"
     " cannot know whether the job exists, with a key you may simply ask again.",
     examples=(
@@ -88,22 +102,20 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 def create() -> Response:
     """Create a job, or find the one that the same request has created before."""
     query, wanted, principal = read_query(CreateQuery), read_job(), current_principal()
-    refuse(principal.limits.of_request(wanted))
+    checked = checked_within(wanted, principal.limits)
+    who: Any = {"producer": principal.producer, "actor": principal.actor, "via": "api"}
     # Taken before anything is written.
     with a_place_to_wait() if query.wait else nullcontext():
+        charge(principal, 1)
         with at_once() as database:
-            made = enqueue_one(
-                database,
-                wanted,
-                producer=principal.producer,
-                actor=principal.actor,
-                via="api",
-                whole=True,
+            enqueue = partial(enqueue_one_checked, database, checked, **who, whole=True)
+            made = intake().create(
+                database, lambda ceiling: enqueue(ceiling=ceiling), keyed=checked.key is not None
             )
         job = describe.whole_job(made.job)
         if query.wait:
             job = at_its_end(job, query.wait)
-    place = {"Location": url_for(".show", job_id=made.id)}
+    place = {"Location": url_for(".show", job_id=made.id), **intake().headers()}
     if made.outcome == "replay":
         return describe.json_answer(job, 200, {**place, "Idempotent-Replayed": "true"})
     return describe.json_answer(job, 201, place)

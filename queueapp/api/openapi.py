@@ -223,7 +223,7 @@ def _answer(answer: Answer, refs: dict[Any, Json]) -> Json:
 
 
 def _refusal(status: int, codes: list[tuple[str, str]], refs: dict[Any, Json]) -> Json:
-    more = {401: (WWW_AUTHENTICATE,), 503: (RETRY_AFTER,)}.get(status, ())
+    more = {401: (WWW_AUTHENTICATE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}.get(status, ())
     example = partial(_example, status)
     return {
         "description": f"{HTTPStatus(status).phrase}: {', '.join(code for code, _ in codes)}",

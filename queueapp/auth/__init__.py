@@ -9,6 +9,7 @@ from queueapp.auth.access import current_principal, guard, open_to_all, permits
 from queueapp.auth.people import read_people
 from queueapp.auth.principal import Principal
 from queueapp.auth.proxies import Proxies
+from queueapp.auth.rates import Rates
 from queueapp.auth.roles import Permission, Role
 from queueapp.auth.throttle import LoginThrottle
 from queueapp.auth.tokens import read_tokens
@@ -33,6 +34,7 @@ def init_app(app: Flask) -> None:
     people = read_people(settings.users, settings.users_file, has_proxy=has_proxy)
     app.extensions["queue_tokens"] = read_tokens(settings.tokens, settings.tokens_file)
     app.extensions["queue_people"] = people
+    app.extensions["queue_rates"] = Rates(settings.rate_store)
     app.extensions["queue_proxies"] = proxies
     app.extensions["queue_login_throttle"] = LoginThrottle()
     session.init_app(app, people, secret=settings.secret_key, length_s=settings.session_length)

@@ -1,36 +1,91 @@
-"""What one token may do within its role: which kinds, up to which priority, how far ahead. Pure."""
+"""What one token may do within its role: which kinds, how urgent, how far ahead, large and fast.
+
+Pure; the counting of rates stands in ``queueapp.auth.rates``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from queueapp.auth.roles import Role
 from queueapp.errors import BeyondLimit
+from queueapp.handlers import check
 from queueapp.handlers.problems import Place, Problem, problem
 from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, EnqueueRequest, instant
-from queueapp.setting_readers import duration, kinds, whole
+from queueapp.jobs.transitions import NewJob
+from queueapp.setting_readers import duration, kinds, size, whole
 
 # Which limits a role can have; the others are made for people, who decide for themselves.
-_OF_ROLE = {Role.PRODUCER: ("kinds", "priority", "delay"), Role.WORKER: ("kinds",)}
+_OF_ROLE = {
+    Role.PRODUCER: ("kinds", "priority", "delay", "payload", "rate", "burst"),
+    Role.WORKER: ("kinds",),
+}
+_MOST_JOBS = 10_000_000
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_FIELDS = {
+    "kinds": "kinds",
+    "priority": "highest_priority",
+    "delay": "longest_delay_s",
+    "payload": "largest_payload",
+    "rate": "rate",
+    "burst": "burst",
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """So many jobs in so many seconds; at once as many as ``burst``."""
+
+    jobs: int
+    seconds: int
+    burst: int
+
+
+def _rate(text: str) -> Rate:
+    match = re.fullmatch(r"(\d{1,9})/([smhd])", text, re.ASCII)
+    if not match or not 1 <= int(match[1]) <= _MOST_JOBS:
+        raise ValueError("expected a rate such as 100/s, 600/m or 5000/h")
+    return Rate(int(match[1]), _SECONDS[match[2]], int(match[1]))
+
+
+def _above_zero(text: str) -> int:
+    if not (found := size(text)):
+        raise ValueError("expected a size such as 64KB, above zero")
+    return found
+
+
+def _some(text: str) -> frozenset[str]:
+    if not (found := kinds(text)):
+        raise ValueError("kinds names none")
+    return frozenset(found)
+
+
 _READ: dict[str, Callable[[str], Any]] = {
-    "kinds": lambda text: _some(kinds(text)),
+    "kinds": _some,
     "priority": whole(LEAST_PRIORITY, MOST_PRIORITY),
     "delay": duration,
+    "payload": _above_zero,
+    "rate": _rate,
+    "burst": whole(1, _MOST_JOBS),
 }
-_FIELDS = {"kinds": "kinds", "priority": "highest_priority", "delay": "longest_delay_s"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """None: no limit. ``longest_delay_s``: seconds from now to the time when a job is due."""
+    """None: no limit. ``longest_delay_s``: seconds from now to the time when a job is due.
+
+    ``largest_payload``: bytes as compact JSON.
+    """
 
     kinds: frozenset[str] | None = None
     highest_priority: int | None = None
     longest_delay_s: float | None = None
+    largest_payload: int | None = None
+    rate: Rate | None = None
 
     @classmethod
     def read(cls, role: Role, texts: Sequence[str]) -> Limits:
@@ -44,6 +99,11 @@ class Limits:
             if _FIELDS[name] in found or not re.fullmatch(r"\S+", value):
                 raise ValueError(f"{name} is given once, as {name}=value")
             found[_FIELDS[name]] = _READ[name](value)
+        burst = found.pop("burst", None)
+        if burst is not None:
+            if "rate" not in found:
+                raise ValueError("burst needs a rate beside it")
+            found["rate"] = replace(found["rate"], burst=burst)
         return cls(**found)
 
     def allow(self, kind: str) -> bool:
@@ -69,6 +129,13 @@ class Limits:
             found.append(_beyond("delay", ("available_at",), said))
         return found
 
+    def of_job(self, job: NewJob) -> list[tuple[str, Problem]]:
+        """The limit that the checked job is beyond."""
+        if self.largest_payload is None or len(job.payload.encode()) <= self.largest_payload:
+            return []
+        said = f"this token may send {self.largest_payload} bytes as compact JSON at most"
+        return [_beyond("payload", ("payload",), said)]
+
     def of_lease(self, asked: Iterable[str]) -> list[tuple[str, Problem]]:
         """Each kind of a request for leases that the token may not lease."""
         return [
@@ -78,10 +145,13 @@ class Limits:
         ]
 
 
-def _some(found: tuple[str, ...]) -> frozenset[str]:
-    if not found:
-        raise ValueError("kinds names none")
-    return frozenset(found)
+def checked_within(wanted: EnqueueRequest, limits: Limits) -> NewJob:
+    """The job that is asked for. Raises BeyondLimit, and InvalidJob."""
+    # First: what a token may not create, it need not learn about.
+    refuse(limits.of_request(wanted))
+    job = check(wanted)
+    refuse(limits.of_job(job))
+    return job
 
 
 # Most tokens have none, and pay for none.

@@ -32,9 +32,12 @@ def token() -> None:
 )  # fmt: skip
 @click.option("--priority", metavar="N", help="Of a producer: the highest priority it may ask for.")
 @click.option("--delay", metavar="DURATION", help="Of a producer: the longest delay, such as 1h.")
-def new(
-    name: str, role: str, kinds: tuple[str, ...], priority: str | None, delay: str | None
-) -> None:
+@click.option("--payload", metavar="SIZE", help="Of a producer: the largest payload, such as 64KB.")
+@click.option("--rate", metavar="RATE", help="Of a producer: how many jobs, such as 100/s, 600/m.")
+@click.option(
+    "--burst", metavar="N", help="Of a producer: how many at once; the rate's number unless given."
+)
+def new(name: str, role: str, kinds: tuple[str, ...], **limits: str | None) -> None:
     """Make a token, show it once, and print the entry that lets it in.
 
     The entry holds the token's SHA-256 only, so the token cannot be shown again. Add the entry to
@@ -45,13 +48,14 @@ def new(
     \b
     Examples:
       flask token new shop --role producer --kind mail.send --priority 5 --delay 1d
+      flask token new import --role producer --payload 64KB --rate 100/s --burst 5000
       flask token new resizer --role worker --kind image.resize
       flask token new dashboard --role viewer
     """
-    asked = {"kinds": ",".join(kinds) or None, "priority": priority, "delay": delay}
-    limits = [f"{limit}={value}" for limit, value in asked.items() if value is not None]
+    asked = {"kinds": ",".join(kinds) or None, **limits}
+    given = [f"{limit}={value}" for limit, value in asked.items() if value is not None]
     made = new_token()
-    entry = entry_of(made, name, role, limits)
+    entry = entry_of(made, name, role, given)
     _check(entry)
     click.echo(f"token  {made}")
     click.echo(f"entry  {entry}")

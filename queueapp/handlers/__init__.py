@@ -15,6 +15,7 @@ from queueapp.handlers.enqueue import (
     enqueue_checked,
     enqueue_many,
     enqueue_one,
+    enqueue_one_checked,
 )
 from queueapp.handlers.policy import Policy, configure, current
 from queueapp.handlers.registry import Handler, find, handler, kinds, load
@@ -43,6 +44,7 @@ __all__ = [
     "enqueue_checked",
     "enqueue_many",
     "enqueue_one",
+    "enqueue_one_checked",
     "find",
     "handler",
     "kinds",

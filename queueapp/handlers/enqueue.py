@@ -31,11 +31,11 @@ class Enqueued:
     """What became of one request: ``id`` is the new job, or the one that has the key already.
 
     ``fields``: on a conflict, what this request asks differently. ``job``: its row as it is now,
-    where ``enqueue_one`` was asked for the whole.
+    where the whole was asked for. ``full``: there was no room; it has no id.
     """
 
     id: int
-    outcome: Literal["new", "replay", "conflict"]
+    outcome: Literal["new", "replay", "conflict", "full"]
     fields: tuple[str, ...] = ()
     job: Any = field(default=None, compare=False, repr=False)
 
@@ -85,8 +85,24 @@ def enqueue_one(
 
     One statement; ``whole``: which answers with the job's row as well.
     """
-    job, who = check(request), {"producer": producer, "actor": actor, "via": via}
-    made = transitions.enqueue_one(_database(session), job, **who, whole=whole)
+    return enqueue_one_checked(
+        session, check(request), producer=producer, actor=actor, via=via, whole=whole
+    )
+
+
+def enqueue_one_checked(
+    session: AnySession,
+    job: NewJob,
+    *,
+    producer: str,
+    actor: str,
+    via: str,
+    whole: bool = False,
+    ceiling: int | None = None,
+) -> Enqueued:
+    """Create a job that ``check`` has returned; ``ceiling``: the highest id a new one may have."""
+    who = {"producer": producer, "actor": actor, "via": via}
+    made = transitions.enqueue_one(_database(session), job, **who, whole=whole, ceiling=ceiling)
     answer = _answered(job, made)
     if answer.outcome == "conflict":
         raise IdempotencyConflict(

@@ -7,6 +7,7 @@ import re
 import pytest
 from flask.testing import FlaskCliRunner
 
+from queueapp.auth.limits import Rate
 from queueapp.auth.tokens import holder_of, read_tokens
 
 
@@ -23,6 +24,26 @@ def test_a_new_token_is_shown_once_with_the_entry_to_store(runner: FlaskCliRunne
     assert principal.limits.kinds == frozenset({"a.b", "c"})
     assert (principal.limits.highest_priority, principal.limits.longest_delay_s) == (5, 86_400)
     assert token not in entry
+
+
+@pytest.mark.parametrize(
+    ("words", "rate"),
+    [
+        ("--rate 100/s", Rate(100, 1, 100)),
+        ("--rate 600/m --burst 5", Rate(600, 60, 5)),
+        ("--burst 5000 --rate 5/h", Rate(5, 3_600, 5_000)),
+        ("--rate 9/d", Rate(9, 86_400, 9)),
+    ],
+)
+def test_a_rate_and_a_largest_payload_are_limits_as_well(
+    runner: FlaskCliRunner, words: str, rate: Rate
+) -> None:
+    options = f"--role producer --payload 64KB {words}"
+    result = runner.invoke(args=["token", "new", "shop", *options.split()])
+
+    [token] = read_tokens(result.stdout.split()[-1])
+    assert token.principal.limits.rate == rate
+    assert token.principal.limits.largest_payload == 65_536
 
 
 def test_two_tokens_differ(runner: FlaskCliRunner) -> None:
@@ -43,6 +64,12 @@ def test_two_tokens_differ(runner: FlaskCliRunner) -> None:
         (["a", "--role", "producer", "--delay", "soon"], "expected a duration"),
         (["a", "--role", "producer", "--kind", "B"], "'B' is no kind"),
         (["a b", "--role", "producer"], "the role must be"),
+        (["a", "--role", "producer", "--rate", "5"], "expected a rate such as 100/s"),
+        (["a", "--role", "producer", "--rate", "0/s"], "expected a rate such as 100/s"),
+        (["a", "--role", "producer", "--burst", "5"], "burst needs a rate beside it"),
+        (["a", "--role", "producer", "--rate", "5/s", "--burst", "0"], "a whole number from 1"),
+        (["a", "--role", "producer", "--payload", "0"], "above zero"),
+        (["a", "--role", "worker", "--rate", "5/s"], "limits of the role worker are kinds"),
     ],
 )
 def test_what_start_up_would_refuse_is_refused_and_no_token_is_shown(

@@ -21,6 +21,7 @@ from queueapp.jobs.queries.depth import (
     depth_by_priority,
     status_counts,
 )
+from queueapp.jobs.queries.drain import claims_per_s
 from queueapp.jobs.queries.feed import FeedCursor, FeedPage, end_of_feed, read_feed
 from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.ledger import (
@@ -61,6 +62,7 @@ __all__ = [
     "WaitingCounts",
     "bodies_of",
     "bound_reads",
+    "claims_per_s",
     "count_jobs",
     "database_now",
     "depth_by_priority",

@@ -75,6 +75,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "current_setting": (1, _no),
     "set_config": (3, _nothing),
     "pg_advisory_xact_lock": (1, _nothing),
+    "pg_advisory_xact_lock_shared": (1, _nothing),
     "pg_try_advisory_xact_lock": (1, _yes),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from queueapp.jobs import room
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock, json_text
@@ -26,6 +27,16 @@ INSERT INTO jobs (id, kind, payload, status, priority, available_at, created_at,
   timeout_s, producer, idempotency_key, request_hash)
 VALUES (:id, :kind, :payload, 'queued', :priority, :available_at, :created_at, :max_attempts,
   :timeout_s, :producer, :key, :request_hash)
+"""
+
+_FULL = "SELECT 'full' AS outcome, NULL AS id, NULL AS request_hash"
+
+# Whoever writes is alone behind the gate.
+_DEPTH = """
+SELECT count(*) AS depth, coalesce(sum(available_at <= statement_timestamp()), 0) AS due
+FROM (
+  SELECT available_at FROM jobs WHERE status = 'queued'
+  ORDER BY priority DESC, available_at, created_at, id LIMIT :bound)
 """
 
 _WHOLE = "SELECT :outcome AS outcome, * FROM jobs WHERE id = :id"
@@ -49,11 +60,37 @@ def _one(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     return fetch(connection, _WHOLE, outcome=outcome, id=job_id)
 
 
+@instead_of(sql.ONE_BELOW, sql.ONE_WHOLE_BELOW, sql.FRESH_BELOW, sql.FRESH_WHOLE_BELOW, writes=True)
+def _one_below(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    if _last_id(connection) >= given["ceiling"]:
+        known = _known(connection, {}, given["producer"], given["key"])
+        if known is None:
+            return fetch(connection, _FULL)
+    return _one(connection, given)
+
+
+@instead_of(room._ENTER, writes=True)
+def _enter(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
+    return made(("last_id",), [(_last_id(connection),)])
+
+
+@instead_of(room._MEASURE)
+def _measure(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    counted = fetch(connection, _DEPTH, **given)[0]
+    names = ("last_id", "depth", "due", "now")
+    return made(names, [(_last_id(connection), counted.depth, counted.due, clock())])
+
+
+def _last_id(connection: Connection) -> int:
+    last: int = fetch(connection, _LAST_ID)[0].id
+    return last
+
+
 def _enqueue(
     connection: Connection, items: Sequence[dict[str, Any]], given: Parameters
 ) -> list[tuple[int, str, str | None]]:
     now, who = clock(), given["producer"]
-    last: int = fetch(connection, _LAST_ID)[0].id
+    last = _last_id(connection)
     new: list[dict[str, Any]] = []
     keys: dict[str, Any] = {}
     answers = []

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from queueapp.jobs.queries import drain
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock
 from queueapp.jobs.why import statement
@@ -94,6 +95,12 @@ def _facts(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         found["runs"] = _runs(lines, job.kind)
     whole = {**job._mapping, "now": now, **found}
     return made(tuple(whole), [tuple(whole.values())])
+
+
+@instead_of(drain._LINES)
+def _drain(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    rates = _rates(fetch(connection, _LINES, **given))
+    return made(("at", "since", "claims"), [tuple(rate.values()) for rate in rates])
 
 
 def _dicts(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from queueapp.jobs.models import Job
+from queueapp.jobs.room import GATE, LAST_ID
 
 # Due times count from this statement, not from the start of the producer's transaction.
 _DUE = "coalesce({at}, statement_timestamp() + make_interval(secs => coalesce({delay}, 0)))"
@@ -36,24 +37,66 @@ SELECT 'new' AS outcome, {{columns}} FROM put
 
 # Without a key there is no rival to look for.
 _FRESH = _PUT.replace("{key}", "NULL, NULL").replace("{unless}", "")
-# Without a row: a rival's transaction has the key.
-_ONE = (
-    _PUT.replace("{key}", "%(key)s, %(request_hash)s").replace("{unless}", _NOT_TWICE)
-    + """
-UNION ALL
-SELECT CASE WHEN request_hash = %(request_hash)s THEN 'replay' ELSE 'conflict' END, {columns}
+_OF_KEY = "producer = %(producer)s AND idempotency_key = %(key)s"
+_KNOWN = f"""UNION ALL
+SELECT CASE WHEN request_hash = %(request_hash)s THEN 'replay' ELSE 'conflict' END, {{columns}}
 FROM jobs
-WHERE producer = %(producer)s AND idempotency_key = %(key)s AND NOT EXISTS (SELECT FROM put)
+WHERE {_OF_KEY} AND NOT EXISTS (SELECT FROM put)
 """
-)
+# Without a row: a rival's transaction has the key.
+_ONE = _PUT.replace("{key}", "%(key)s, %(request_hash)s").replace("{unless}", _NOT_TWICE) + _KNOWN
 # By name: a column that is added must not change what a prepared statement answers.
-_WHOLE = ", ".join(Job.__table__.columns.keys())
+_COLUMNS = Job.__table__.columns.keys()
+_WHOLE = ", ".join(_COLUMNS)
 _LINE = "id, kind, priority, available_at, request_hash"
 
 ONE = _ONE.format(put=_LINE, columns="id, request_hash")
 ONE_WHOLE = _ONE.format(put=_WHOLE, columns=_WHOLE)
 FRESH = _FRESH.format(put=_LINE, columns="id, request_hash")
 FRESH_WHOLE = _FRESH.format(put=_WHOLE, columns=_WHOLE)
+
+# Below a ceiling of ids (``queueapp.jobs.room``), in the same one statement: the number is drawn
+# behind the gate and has to be low enough. Nothing is written, and hardly a number drawn, without.
+_PUT_BELOW = f"""
+WITH gate AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared({GATE})),
+place AS MATERIALIZED (
+  SELECT nextval(pg_get_serial_sequence('jobs', 'id')) AS id FROM gate
+  WHERE {LAST_ID} < %(ceiling)s::bigint
+),
+put AS (
+  INSERT INTO {_INTO}, id)
+  OVERRIDING SYSTEM VALUE
+  SELECT %(kind)s::text, %(payload)s::jsonb, 'queued', %(priority)s::smallint,
+    {_DUE.format(at="%(available_at)s::timestamptz", delay="%(delay_s)s::float8")},
+    statement_timestamp(), %(max_attempts)s::integer, %(timeout_s)s::integer, %(producer)s::text,
+    {{key}}, place.id
+  FROM place WHERE place.id <= %(ceiling)s::bigint
+  {{unless}}
+  RETURNING {{put}}
+),
+{_LOGGED}
+SELECT 'new' AS outcome, {{columns}} FROM put
+{{known}}UNION ALL
+SELECT 'full', {{nulls}}
+WHERE NOT EXISTS (SELECT FROM place WHERE id <= %(ceiling)s::bigint){{unknown}}
+"""
+_FRESH_BELOW = (
+    _PUT_BELOW.replace("{key}", "NULL, NULL")
+    .replace("{unless}", "")
+    .replace("{known}", "")
+    .replace("{unknown}", "")
+)
+_ONE_BELOW = (
+    _PUT_BELOW.replace("{key}", "%(key)s::text, %(request_hash)s::text")
+    .replace("{unless}", _NOT_TWICE)
+    .replace("{known}", _KNOWN)
+    .replace("{unknown}", f"\n  AND NOT EXISTS (SELECT FROM jobs WHERE {_OF_KEY})")
+)
+
+_SHORT = {"put": _LINE, "columns": "id, request_hash", "nulls": "NULL, NULL"}
+_LONG = {"put": _WHOLE, "columns": _WHOLE, "nulls": ", ".join(["NULL"] * len(_COLUMNS))}
+ONE_BELOW, ONE_WHOLE_BELOW = _ONE_BELOW.format(**_SHORT), _ONE_BELOW.format(**_LONG)
+FRESH_BELOW, FRESH_WHOLE_BELOW = _FRESH_BELOW.format(**_SHORT), _FRESH_BELOW.format(**_LONG)
 
 _RECORD = """kind text, payload jsonb, priority smallint, delay_s float8, available_at timestamptz,
     max_attempts integer, timeout_s integer"""

@@ -27,6 +27,18 @@ _ROUNDS = 5
 MOST_JOBS = 5_000
 MOST_TEXT = 4 * 1024 * 1024
 
+# By whether it has a key, whether its row is wanted, whether there is a ceiling.
+_OF_ONE = {
+    (False, False, False): sql.FRESH,
+    (False, True, False): sql.FRESH_WHOLE,
+    (True, False, False): sql.ONE,
+    (True, True, False): sql.ONE_WHOLE,
+    (False, False, True): sql.FRESH_BELOW,
+    (False, True, True): sql.FRESH_WHOLE_BELOW,
+    (True, False, True): sql.ONE_BELOW,
+    (True, True, True): sql.ONE_WHOLE_BELOW,
+}
+
 _text = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=datetime.isoformat
 ).encode
@@ -63,12 +75,13 @@ class NewJob:
 class Enqueued:
     """What became of one request: a new job, a replay of an earlier one, or another request's key.
 
+    ``full``: there was no room for it below the ceiling of ids; it has no id.
     ``request_hash`` is the stored one: on a conflict it tells which fields differ. ``row`` is the
     whole job as it is now, where that was asked for.
     """
 
     id: int
-    outcome: Literal["new", "replay", "conflict"]
+    outcome: Literal["new", "replay", "conflict", "full"]
     request_hash: str | None = None
     row: Any = None
 
@@ -94,19 +107,30 @@ def enqueue(
 
 
 def enqueue_one(
-    database: Database, job: NewJob, *, producer: str, actor: str, via: str, whole: bool = False
+    database: Database,
+    job: NewJob,
+    *,
+    producer: str,
+    actor: str,
+    via: str,
+    whole: bool = False,
+    ceiling: int | None = None,
 ) -> Enqueued:
-    """Do the same for one job, in one round trip; ``whole``: answer with its row as well."""
-    if job.key is None:
-        statement = sql.FRESH_WHOLE if whole else sql.FRESH
-    else:
-        statement = sql.ONE_WHOLE if whole else sql.ONE
+    """Do the same for one job, in one round trip; ``whole``: answer with its row as well.
+
+    ``ceiling``: the highest id that a new job may have, see ``queueapp.jobs.room``.
+    """
+    statement = _OF_ONE[job.key is not None, whole, ceiling is not None]
     # A copy of its own dictionary: a payload may be large.
     given = {**vars(job), "payload": _json(job), "producer": producer, "actor": actor, "via": via}
+    if ceiling is not None:
+        given["ceiling"] = ceiling
     for _ in range(_ROUNDS):
         for row in ask(database, statement, given):
             if row.outcome == "new":
                 wake(database)
+            if row.outcome == "full":
+                return Enqueued(0, "full")
             return Enqueued(row.id, row.outcome, row.request_hash, row if whole else None)
     raise _undecided(1)
 

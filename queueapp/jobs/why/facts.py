@@ -12,12 +12,11 @@ from queueapp.errors import JobNotFound
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.queries.bounds import LARGEST_ID
+from queueapp.jobs.queries.drain import RATE_LINES, instant, rate_of
 from queueapp.jobs.why import statement
 
 # A worker says once a minute that it is there.
 LIVE_S = 150.0
-# Statistics older than this say nothing about the rate.
-RATE_WITHIN_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         most_workers=statement.MOST_WORKERS,
         most_running=statement.MOST_RUNNING,
         most_ahead=statement.AHEAD_LIMIT + 1,
-        rate_lines=statement.RATE_LINES,
+        rate_lines=RATE_LINES,
         run_lines=statement.RUN_LINES,
         **_days(first[0].now, first[0].created_at),
     )
@@ -150,7 +149,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         workers=[_worker(each) for each in row.workers or ()],
         holders=[Busy(**each) for each in row.holders or ()],
         ahead=row.ahead,
-        claims_per_s=_rate(row.rates or (), row.now),
+        claims_per_s=rate_of(row.rates or (), row.now),
         usual_s=_usual(runs),
         runs=sum(runs.values()),
         job_timeout_s=job_timeout_s if row.timeout_s is None else row.timeout_s,
@@ -164,11 +163,6 @@ def _days(now: datetime, born: datetime) -> dict[str, datetime]:
     )
     day = timedelta(days=1)
     return {"lately": today - day, "born": first - day, "tomorrow": today + 2 * day}
-
-
-def instant(value: Any) -> datetime | None:
-    """An instant from a column or from within JSON."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def _line(found: Mapping[str, Any]) -> Line:
@@ -190,23 +184,6 @@ def _worker(found: Mapping[str, Any]) -> Worker:
         lease_s=told.get("lease_s"),
         is_elsewhere=told.get("via") == "api",
     )
-
-
-def _rate(lines: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
-    """Claims a second that were not given back, by the newest lines of the statistics.
-
-    A line goes on where the one before it ended; the oldest one here only says when.
-    """
-    told = [(instant(line["at"]), line) for line in lines]
-    fresh = [(at, line) for at, line in told if at and (now - at).total_seconds() <= RATE_WITHIN_S]
-    if not fresh:
-        return None
-    newest, oldest = fresh[0][0], fresh[-1]
-    counted = [line for _, line in fresh[:-1]] or [oldest[1]]
-    since = oldest[0] if len(fresh) > 1 else instant(oldest[1]["since"])
-    claims = sum(int(line["claims"]) for line in counted)
-    seconds = (newest - since).total_seconds() if since else 0.0
-    return claims / seconds if claims > 0 and seconds > 0 else None
 
 
 def _usual(runs: Mapping[int, int]) -> float | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from queueapp.jobs.queries.drain import instant
 from queueapp.jobs.status import Status
-from queueapp.jobs.why.facts import Busy, Facts, Worker, instant
+from queueapp.jobs.why.facts import Busy, Facts, Worker
 from queueapp.jobs.why.words import because, counted, span
 
 # A holder renews after a third of its lease; after two thirds without it is silent.

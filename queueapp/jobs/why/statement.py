@@ -7,14 +7,14 @@ scalar subquery in a CASE that is not reached is not run.
 from __future__ import annotations
 
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
+from queueapp.jobs.queries.drain import CLAIMS
 
 AHEAD_LIMIT = COUNT_LIMIT
 # Names of workers that are looked through, today's and yesterday's.
 MOST_WORKERS = 2_000
 MOST_RUNNING = 10_000
 EVENTS = 20
-# Lines of the minute's statistics: for the rate, and for the usual run of a kind.
-RATE_LINES = 6
+# Lines of the minute's statistics for the usual run of a kind.
 RUN_LINES = 120
 _LONGEST_TEXT = 500
 
@@ -117,11 +117,7 @@ SELECT me.*, statement_timestamp() AS now,
   CASE WHEN me.status = 'queued' AND me.available_at <= statement_timestamp() THEN
     (SELECT count(*) FROM (SELECT 1 FROM ahead LIMIT %(most_ahead)s) bounded) END AS ahead,
   CASE WHEN me.status = 'queued' THEN (SELECT jsonb_agg(jsonb_build_object(
-       'at', l.created_at, 'since', l.data->>'since', 'claims', (
-         SELECT coalesce(sum(coalesce((k.value->'events'->>'claimed')::bigint, 0)
-           - coalesce((k.value->'events'->>'released')::bigint, 0)
-           - coalesce((k.value->'events'->>'deferred')::bigint, 0)), 0)
-         FROM jsonb_each(l.data->'kinds') k)))
+       'at', l.created_at, 'since', l.data->>'since', 'claims', {CLAIMS.format(alias="l")}))
      FROM lines l) END AS rates,
   CASE WHEN me.status = 'running' THEN (SELECT jsonb_object_agg(b.bucket, b.n) FROM (
      SELECT r.key AS bucket, sum(r.value::bigint) AS n

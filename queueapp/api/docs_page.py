@@ -154,7 +154,10 @@ def _parameters(one: Operation) -> Iterator[tuple[str, Row]]:
 
 @cache
 def _rows_of(model: Any) -> list[Row]:
-    required = {f.alias or name for name, f in model.model_fields.items() if f.is_required()}
+    # What an answer always has is no demand on its reader.
+    asks = model.model_config.get("extra") == "forbid"
+    fields = model.model_fields.items()
+    required = {f.alias or name for name, f in fields if asks and f.is_required()}
     return [
         Row(name, _type(schema), schema.get("description", ""), name in required)
         for name, schema in fields_of(model).items()

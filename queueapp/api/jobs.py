@@ -22,6 +22,7 @@ from queueapp.api.contract import (
     contract,
 )
 from queueapp.api.job_end import at_its_end
+from queueapp.api.known_kinds import suggesting
 from queueapp.api.lease_answers import WhyAnswer
 from queueapp.api.marked import marked
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
@@ -89,7 +90,7 @@ def create() -> Response:
     refuse(principal.limits.of_request(wanted))
     # Taken before anything is written.
     with a_place_to_wait() if query.wait else nullcontext():
-        with at_once() as database:
+        with suggesting(), at_once() as database:
             made = enqueue_one(
                 database,
                 wanted,

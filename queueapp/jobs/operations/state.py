@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from queueapp.errors import OperationNotFound
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.operations.walk import Counts, Place
-from queueapp.jobs.queries.filters import JobFilter
-from queueapp.jobs.status import Event, Status
+from queueapp.jobs.queries.filters import JobFilter, read_filter, written_filter
+from queueapp.jobs.status import Event
 
 State = Literal["planned", "applying", "stopped", "done"]
 
@@ -106,12 +106,11 @@ def written_plan(
     place: Place, how: Mapping[str, Any], counts: Counts, snapshot: str
 ) -> dict[str, Any]:
     """The plan as the ledger keeps it."""
-    asked = asdict(place.where).items()
     due = how.get("available_at")
     return {
         "verb": place.verb,
         "how": {**how, "available_at": due.isoformat()} if due else dict(how),
-        "filter": {name: value for name, value in asked if value not in (None, ())},
+        "filter": written_filter(place.where),
         "counts": counts.by_status,
         "whole": counts.whole,
         "snapshot": snapshot,
@@ -121,14 +120,13 @@ def written_plan(
 
 def read_plan(data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an ``Operation`` that the plan knows."""
-    how, where = dict(data["how"]), dict(data["filter"])
+    how = dict(data["how"])
     if how.get("available_at"):
         how["available_at"] = datetime.fromisoformat(how["available_at"])
-    where["status"] = tuple(Status(name) for name in where.get("status", ()))
     return {
         "verb": data["verb"],
         "how": how,
-        "where": JobFilter(**where),
+        "where": read_filter(data["filter"]),
         "counts": Counts(data["counts"], data["whole"]),
         "snapshot": data["snapshot"],
         "upto": data["upto"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -34,6 +35,7 @@ class Span:
 
 
 ANY_TIME = Span()
+_SPANS = ("created", "available", "finished")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,43 @@ class JobFilter:
     created: Span = ANY_TIME
     available: Span = ANY_TIME
     finished: Span = ANY_TIME
+
+
+def written_filter(where: JobFilter) -> dict[str, Any]:
+    """The filter as JSON, as the ledger keeps it: fields that narrow nothing are left out."""
+    return {
+        one.name: _written(value)
+        for one in fields(where)
+        if (value := getattr(where, one.name)) not in (None, (), ANY_TIME)
+    }
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Span):
+        return [None if at is None else at.isoformat() for at in (value.start, value.end)]
+    return value
+
+
+def read_filter(written: Mapping[str, Any]) -> JobFilter:
+    """The filter that ``written_filter`` has written."""
+    read: dict[str, Callable[[Any], Any]] = {
+        "status": _statuses,
+        "view": View,
+        **dict.fromkeys(_SPANS, _span),
+    }
+    return JobFilter(**{name: read.get(name, _same)(value) for name, value in written.items()})
+
+
+def _statuses(names: Iterable[str]) -> tuple[Status, ...]:
+    return tuple(Status(name) for name in names)
+
+
+def _span(ends: Iterable[str | None]) -> Span:
+    return Span(*(None if at is None else datetime.fromisoformat(at) for at in ends))
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def conditions(where: JobFilter) -> list[ColumnElement[bool]]:

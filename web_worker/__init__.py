@@ -31,7 +31,7 @@ TAKE_S = 120.0
 # A refused sender gets to know why before its connection is cut, but is not listened to for long.
 LINGER_S = 2.0
 MOST_LINGERING = 1000
-MOST_PASSED_OVER = 16 * 1024 * 1024
+MOST_PASSED_OVER = 64 * 1024 * 1024
 # What is left of a body that nobody has read is waited for so long.
 DRAIN_S = 0.05
 _LOOK_EVERY_S = 0.25

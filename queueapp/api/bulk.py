@@ -21,7 +21,13 @@ from queueapp.api.bulk_items import (
     sparing,
 )
 from queueapp.api.contract import Answer, Body, Example, Part, contract
-from queueapp.api.reading import read_json, read_query, refuse_encoded, whole_chunks
+from queueapp.api.reading import (
+    read_json,
+    read_query,
+    refuse_encoded,
+    refuse_part,
+    whole_chunks,
+)
 from queueapp.api.schemas import BulkQuery, JobBody
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import (
@@ -119,6 +125,8 @@ class _Body(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         data = request.stream.read(len(buffer))
         self._met += len(data)
+        if not data:
+            refuse_part(self._met)
         if self._met >= LARGEST_BULK and request.content_length is None:
             raise RequestEntityTooLarge
         buffer[: len(data)] = data

@@ -163,10 +163,17 @@ def refuse_encoded() -> None:
 def _bytes() -> bytes:
     with whole_chunks():
         raw = request.get_data(cache=True)
+    refuse_part(len(raw))
     # A body sent in chunks, without a length, ends at the limit without a word.
     if request.content_length is None and len(raw) >= (request.max_content_length or len(raw) + 1):
         raise RequestEntityTooLarge
     return raw
+
+
+def refuse_part(met: int) -> None:
+    """Raise BadRequest where the body has ended before its length: servers hand over the part."""
+    if request.content_length is not None and met < request.content_length:
+        raise BadRequest(f"the body breaks off: {met} bytes of {request.content_length} have come")
 
 
 @contextmanager
@@ -177,7 +184,7 @@ def whole_chunks() -> Iterator[None]:
     except ClientDisconnected as error:
         if isinstance(error.__context__, TimeoutError):
             raise RequestTimeout("the body comes too slowly; send it faster") from None
-        raise BadRequest("the body breaks off before the end that Content-Length says") from None
+        raise BadRequest("the body breaks off before its end") from None
     except (HTTPException, QueueError):
         raise
     except TimeoutError:

@@ -19,9 +19,10 @@ from functools import partial
 from typing import Any
 
 from gunicorn.glogging import Logger
+from gunicorn.http.errors import LimitRequestHeaders
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from web_worker.reading import LONGEST_HEAD_HERE, TooSlow, Unreader
+from web_worker.reading import LONGEST_HEAD, TooSlow, Unreader
 from web_worker.refusals import place_of, refusal, status_of
 
 # For the head of a request, from its first byte to its last.
@@ -105,7 +106,7 @@ class WebWorker(ThreadWorker):
         unreader = conn.parser.unreader
         if not unreader.holds_head():
             try:
-                data = conn.sock.recv(LONGEST_HEAD_HERE)
+                data = conn.sock.recv(LONGEST_HEAD)
             except BlockingIOError:
                 return
             except OSError:
@@ -119,6 +120,16 @@ class WebWorker(ThreadWorker):
         if unreader.holds_head():
             self._forget(conn)
             super().enqueue_req(conn)
+        elif unreader.holds_too_much():
+            self._refuse(conn, LimitRequestHeaders("no end"))
+
+    def _refuse(self, conn: Connection, why: Exception) -> None:
+        self._forget(conn)
+        self.nr_conns -= 1
+        # Whoever has said nothing yet is told nothing.
+        if conn.parser.unreader.buf.getvalue():
+            self.handle_error(None, conn.sock, conn.client, why)
+        conn.close(graceful=True)
 
     def _forget(self, conn: Connection) -> None:
         del self._heads[conn]
@@ -131,11 +142,7 @@ class WebWorker(ThreadWorker):
             return
         self._look_at = now + _LOOK_EVERY_S
         for conn in [conn for conn in self._heads if conn.timeout <= now]:
-            self._forget(conn)
-            self.nr_conns -= 1
-            if conn.parser.unreader.buf.getvalue():
-                self.handle_error(None, conn.sock, conn.client, TooSlow())
-            conn.close(graceful=True)
+            self._refuse(conn, TooSlow())
         for sock in [sock for sock, (until, _) in self._lingering.items() if until <= now]:
             self._cut(sock)
 

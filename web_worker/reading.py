@@ -7,8 +7,10 @@ import time
 
 from gunicorn.http.unreader import SocketUnreader
 
-# A longer head is read on by a thread, which refuses it if it does not end soon.
-LONGEST_HEAD_HERE = 16 * 1024
+# What a head may take of memory before its end; gunicorn's own limits are beyond what is in use.
+LONGEST_HEAD = 64 * 1024
+# Longer than the longest first line that gunicorn is told to take.
+LONGEST_LINE = 8192
 # So long at first, then as long as what has come takes at this speed.
 GRACE_S = 10.0
 SLOWEST = 32 * 1024
@@ -52,9 +54,15 @@ class Unreader(SocketUnreader):
     def holds_head(self) -> bool:
         """Whether the parser will not have to wait for more: for the head, or to refuse it."""
         head = self.buf.getvalue()
-        # Lines that end without a carriage return are refused as soon as they are seen.
+        # Refused as soon as they are seen: lines that end without a carriage return, and a first
+        # line that is too long.
         has_bare_end = head.count(b"\n") != head.count(b"\r\n")
-        return b"\r\n\r\n" in head or has_bare_end or len(head) >= LONGEST_HEAD_HERE
+        has_long_line = len(head) > LONGEST_LINE and b"\r\n" not in head[:LONGEST_LINE]
+        return b"\r\n\r\n" in head or has_bare_end or has_long_line
+
+    def holds_too_much(self) -> bool:
+        """Whether what has come is longer than any head."""
+        return len(self.buf.getbuffer()) >= LONGEST_HEAD
 
     def add(self, data: bytes) -> None:
         """Put what has come behind what is there."""

@@ -41,6 +41,7 @@ from queueapp.errors import (
     InvalidJob,
     InvalidRequest,
     NotJson,
+    RequestTimeout,
     TooManyWaiters,
 )
 from queueapp.handlers.json_limits import DEEPEST
@@ -63,6 +64,11 @@ MODELS = (
 )  # fmt: skip
 # What, how much, and the codes beyond it.
 LIMITS = (
+    (
+        "Time for a request",
+        "10 s for its head; 10 s for its body, and one for each 32 KiB",
+        (RequestTimeout,),
+    ),
     ("Body of a request", "1 MiB, JSON in UTF-8, not compressed", (BodyTooLarge, NotJson)),
     (
         "Body of a bulk",

@@ -21,18 +21,26 @@ def schemathesis() -> Any:
     return schemathesis
 
 
-def try_all(schema: Any, mode: str, seed: int, *, examples: int = 15, **how: Any) -> Counter[int]:
+def try_all(
+    schema: Any,
+    mode: str,
+    seed: int,
+    *,
+    examples: int = 15,
+    before: Callable[[Any], object] = id,
+    **how: Any,
+) -> Counter[int]:
     """Call every operation; raises at an answer that is not promised. How often each status came.
 
-    ``mode``: positive, as the document asks for; negative, otherwise. ``how``: as schemathesis's
-    own ``call_and_validate`` takes it.
+    ``mode``: positive, as the document asks for; negative, otherwise. ``before``: what to do to
+    each case before it is sent. ``how``: as schemathesis's own ``call_and_validate`` takes it.
     """
     met: Counter[int] = Counter()
     for found in schema.get_all_operations():
         operation = found.ok()
         cases = operation.as_strategy(generation_mode=schemathesis().GenerationMode(mode))
         try:
-            _try_each(cases, seed, examples, how, met)()
+            _try_each(cases, seed, examples, before, how, met)()
         except hypothesis.errors.Unsatisfiable:
             # An operation that takes nothing cannot be asked wrongly.
             assert mode == "negative", operation.label
@@ -40,7 +48,12 @@ def try_all(schema: Any, mode: str, seed: int, *, examples: int = 15, **how: Any
 
 
 def _try_each(
-    cases: Any, seed: int, examples: int, how: dict[str, Any], met: Counter[int]
+    cases: Any,
+    seed: int,
+    examples: int,
+    before: Callable[[Any], object],
+    how: dict[str, Any],
+    met: Counter[int],
 ) -> Callable[[], None]:
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -49,17 +62,14 @@ def _try_each(
     )  # fmt: skip
     @hypothesis.given(case=cases)
     def one(case: Any) -> None:
+        before(case)
         met[case.call_and_validate(**how).status_code] += 1
 
     return one
 
 
-def wait_for_nothing(schema: Any) -> None:
-    """Have requests not wait: one that waits as long as it may takes 20 s, and there are many."""
-
-    def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
-        for place in (case.query, case.body):
-            if isinstance(place, dict) and place.get("wait"):
-                place["wait"] = 0
-
-    schema.hook(before_call)
+def wait_for_nothing(case: Any) -> None:
+    """Have a request not wait: one that waits as long as it may takes 20 s, and there are many."""
+    for place in (case.query, case.body):
+        if isinstance(place, dict) and place.get("wait"):
+            place["wait"] = 0

@@ -52,6 +52,8 @@ NO_REQUEST = (
     (f"GET / HTTP/1.1\r\nAuthorization Bearer {SECRET}\r\n\r\n".encode(), 400, "bad_request"),
     (head("GET", "/", f"X: {SECRET}\x00"), 400, "bad_request"),
     (b"GET / HTTP/1.1\nHost: x\n\n", 400, "bad_request"),
+    (head("GET", "/api/jobs", f"Authorization: Bearer {SECRET}\x00"), 400, "bad_request"),
+    (head("GET", "/api/jobs", f"Authorization: Bearer {SECRET * 50_000}"), 431, "http_431"),
     (head("POST", "/api/jobs", "Transfer-Encoding: zip"), 400, "bad_request"),
     (head("POST", "/api/jobs", "Content-Length: 1", "Content-Length: 2"), 400, "bad_request"),
     (head("GET", "/", "Expect: the worst"), 417, "http_417"),
@@ -59,6 +61,7 @@ NO_REQUEST = (
     (head("GET", "/", f"X: {SECRET}" + "a" * 9000), 431, "http_431"),
     (head("GET", "/", *(f"X-{number}: {SECRET}" for number in range(101))), 431, "http_431"),
     (b"G" * 40_000, 414, "http_414"),
+    (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000, 431, "http_431"),
 )
 
 
@@ -169,6 +172,8 @@ def test_what_is_sent_twice_is_not_taken_for_something_else(web: Web) -> None:
 
     assert create("Idempotency-Key: a", "Idempotency-Key: a") == [400]
     assert create("Idempotency-Key: a") == [201]
+    assert create("Idempotency-Key: caf\udce9") == [400]
+    assert create("Idempotency-Key: " + "x" * 201) == create("Idempotency-Key:") == [422]
     assert statuses(ask(web.port, head("GET", "/api/jobs", BEARER, BEARER))) == [401]
     assert statuses(ask(web.port, head("GET", "/api/jobs", BEARER))) == [200]
 

@@ -404,6 +404,22 @@ def test_a_late_result_is_lost_and_recorded(
     assert (rejected.event, rejected.actor) == ("stale_write_rejected", ACTOR)
 
 
+def test_the_history_of_a_job_does_not_begin_before_the_job(
+    api: Api, worker: Worker, session: Session
+) -> None:
+    ahead = api.make()["id"] + 1
+    token = str(uuid4())
+
+    answer = worker.settle({"id": ahead, "token": token, "verb": "succeed"})
+
+    assert problem(answer) == (409, "lease_lost")
+    assert session.scalars(sa.select(JobEvent).where(JobEvent.job_id == ahead)).all() == []
+    worker.settle({"id": ahead - 1, "token": token, "verb": "succeed"})
+    assert [one.event for one in session.scalars(sa.select(JobEvent).order_by(JobEvent.id))] == [
+        "enqueued", "stale_write_rejected",
+    ]  # fmt: skip
+
+
 def test_the_answer_is_409_only_when_every_lease_is_lost(
     api: Api, worker: Worker, expire: Callable[[dict[str, Any]], None]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,7 @@ TOKENS = " ".join(
 )
 # The machine itself, which needs no token; then tokens are asked for.
 CALLERS = [
-    *(("machine", seed) for seed in range(1, 6)),
-    *(("admin", seed) for seed in range(1, 6)),
+    *((caller, seed) for seed in range(1, 6) for caller in ("machine", "admin")),
     *((caller, 1) for caller in ("viewer", "producer", "worker", "nobody")),
 ]
 CHECKS = (
@@ -41,7 +41,7 @@ def test_no_answer_of_gunicorn_is_undocumented(journey: Journey, caller: str, se
     headers = {"Authorization": f"Bearer of-{caller}"} if caller in ROLES else {}
 
     met: Counter[int] = Counter()
-    how = {"before": wait_for_nothing, "checks": checks, "headers": headers}
+    how: dict[str, Any] = {"before": wait_for_nothing, "checks": checks, "headers": headers}
     for mode in ("positive", "negative"):
         met += try_all(schema, mode, seed, examples=6, **how)
 

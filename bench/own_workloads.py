@@ -30,7 +30,7 @@ def through_the_api(subject: Subject) -> dict[str, Figures]:
     port = free_port()
     bind = ["--bind", f"127.0.0.1:{port}", "--no-control-socket"]
     size = ["--workers", str(WEB_PROCESSES), "--threads", str(WEB_THREADS)]
-    serve = ["-m", "gunicorn", "--worker-class", "gthread", *size, *bind, "wsgi:app"]
+    serve = ["-m", "gunicorn", *size, *bind, "wsgi:app"]
     web = subject.caller.start(serve, "web.log")
     count, connections = subject.size.api, WEB_PROCESSES * WEB_THREADS
     try:

@@ -102,6 +102,14 @@ class MethodNotAllowed(QueueError):
     title = "Method not allowed"
 
 
+class RequestTimeout(QueueError):
+    """The request came too slowly, or stopped on its way."""
+
+    code = "request_timeout"
+    status = 408
+    title = "The request comes too slowly"
+
+
 class IllegalMove(QueueError):
     """The job's status does not allow this verb; the answer has ``job_id`` and ``job_status``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -31,7 +31,13 @@ from queueapp.api.contract import (
     contract,
 )
 from queueapp.api.intake import intake
-from queueapp.api.reading import read_json, read_query, refuse_encoded, whole_chunks
+from queueapp.api.reading import (
+    read_json,
+    read_query,
+    refuse_encoded,
+    refuse_part,
+    whole_chunks,
+)
 from queueapp.api.schemas import BulkQuery, JobBody
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.auth.rates import charge
@@ -139,6 +145,8 @@ class _Body(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         data = request.stream.read(len(buffer))
         self._met += len(data)
+        if not data:
+            refuse_part(self._met)
         if self._met >= LARGEST_BULK and request.content_length is None:
             raise RequestEntityTooLarge
         buffer[: len(data)] = data
@@ -172,22 +180,24 @@ def _refuse_conflicts(made: Sequence[Enqueued]) -> None:
     conflicts = [(place, one) for place, one in enumerate(made) if one.outcome == "conflict"]
     if not conflicts:
         return
-    place, first = conflicts[0]
-    errors = [
-        {
-            **problem((place, "idempotency_key"), conflict_detail(one)),
-            "job_id": one.id,
-            "fields": list(one.fields),
-        }
-        for place, one in conflicts[:MOST_TOLD]
-    ]
+    # Jobs of this very request are not there any more when the answer is read.
+    undone = {one.id: place for place, one in enumerate(made) if one.outcome == "new"}
+    errors = [_conflict(place, one, undone) for place, one in conflicts[:MOST_TOLD]]
+    first = errors[0]
     raise IdempotencyConflict(
         f"{len(conflicts)} of {len(made)} keys belong to other requests, so no job was created;"
-        f" the first: /{place}/idempotency_key {conflict_detail(first)}",
-        job_id=first.id,
-        fields=list(first.fields),
+        f" the first: {first['pointer']} {first['detail']}",
+        **{name: first[name] for name in ("job_id", "fields") if name in first},
         errors=errors,
     )
+
+
+def _conflict(place: int, one: Enqueued, undone: Mapping[int, int]) -> dict[str, Any]:
+    at, fields = (place, "idempotency_key"), list(one.fields)
+    if one.id not in undone:
+        return {**problem(at, conflict_detail(one)), "job_id": one.id, "fields": fields}
+    said = f"is also the key of /{undone[one.id]}, asked for with a different {', '.join(fields)}"
+    return {**problem(at, said), "fields": fields}
 
 
 def _made(one: Enqueued) -> dict[str, Any]:

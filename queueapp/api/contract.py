@@ -27,6 +27,7 @@ from queueapp.errors import (
     NotAuthenticated,
     NotJson,
     QueueError,
+    RequestTimeout,
     SchemaMismatch,
 )
 
@@ -158,7 +159,7 @@ class Operation:
         if self.contract.query or self.contract.body:
             found.add(BadRequest)
         if self.contract.body:
-            found |= {BodyTooLarge, InvalidRequest, NotJson}
+            found |= {BodyTooLarge, InvalidRequest, NotJson, RequestTimeout}
         if self.permission is not None:
             found |= {NotAuthenticated, NotAllowed}
         if self.contract.asks_database:

@@ -41,6 +41,7 @@ from queueapp.errors import (
     InvalidJob,
     InvalidRequest,
     NotJson,
+    RequestTimeout,
     TooManyWaiters,
 )
 from queueapp.handlers.json_limits import DEEPEST
@@ -63,6 +64,11 @@ MODELS = (
 )  # fmt: skip
 # What, how much, and the codes beyond it.
 LIMITS = (
+    (
+        "Time for a request",
+        "10 s for its head; 10 s for its body, and one for each 32 KiB",
+        (RequestTimeout,),
+    ),
     ("Body of a request", "1 MiB, JSON in UTF-8, not compressed", (BodyTooLarge, NotJson)),
     (
         "Body of a bulk",
@@ -157,7 +163,10 @@ def _parameters(one: Operation) -> Iterator[tuple[str, Row]]:
 
 @cache
 def _rows_of(model: Any) -> list[Row]:
-    required = {f.alias or name for name, f in model.model_fields.items() if f.is_required()}
+    # What an answer always has is no demand on its reader.
+    asks = model.model_config.get("extra") == "forbid"
+    fields = model.model_fields.items()
+    required = {f.alias or name for name, f in fields if asks and f.is_required()}
     return [
         Row(name, _type(schema), schema.get("description", ""), name in required)
         for name, schema in fields_of(model).items()

@@ -25,6 +25,7 @@ from queueapp.api.contract import (
 )
 from queueapp.api.intake import intake
 from queueapp.api.job_end import at_its_end
+from queueapp.api.known_kinds import suggesting
 from queueapp.api.lease_answers import WhyAnswer
 from queueapp.api.marked import marked
 from queueapp.api.reading import read_id, read_job, read_query, read_reason
@@ -102,7 +103,8 @@ _MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 def create() -> Response:
     """Create a job, or find the one that the same request has created before."""
     query, wanted, principal = read_query(CreateQuery), read_job(), current_principal()
-    checked = checked_within(wanted, principal.limits)
+    with suggesting():
+        checked = checked_within(wanted, principal.limits)
     who: Any = {"producer": principal.producer, "actor": principal.actor, "via": "api"}
     # Taken before anything is written.
     with a_place_to_wait() if query.wait else nullcontext():

@@ -10,8 +10,9 @@ from pydantic import PydanticUserError
 from queueapp import handlers
 from queueapp.api import answers
 from queueapp.api.contract import ETAG, IF_NONE_MATCH, Answer, Example, Part, contract
+from queueapp.api.known_kinds import meant, names
 from queueapp.api.marked import marked
-from queueapp.auth import Permission, current_principal, permits
+from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.errors import KindNotFound
 from queueapp.handlers import Handler
@@ -34,7 +35,7 @@ _ANY: dict[str, Any] = {"type": "object"}
 )
 def index() -> Response:
     """List the kinds of job that may be created, with the JSON Schema of their payloads."""
-    return marked({"items": [_of_name(name) for name in _names()]})
+    return marked({"items": [_of_name(name) for name in names()]})
 
 
 @bp.get("/<kind>")
@@ -49,16 +50,11 @@ def index() -> Response:
 )
 def show(kind: str) -> Response:
     """Show one kind of job, with the JSON Schema of its payload."""
-    if kind not in _names():
-        raise KindNotFound(f"there is no kind '{printable(kind[:100])}' here")
+    known = names()
+    if kind not in known:
+        said = meant(kind, known)
+        raise KindNotFound(f"there is no kind '{printable(kind[:100])}' here{said}")
     return marked(_of_name(kind))
-
-
-def _names() -> list[str]:
-    """Those that the caller may have to do with: names of kinds tell what a business does."""
-    known = {handler.kind for handler in handlers.kinds()}
-    within = current_principal().limits
-    return sorted(filter(within.allow, known.union(handlers.current().external_kinds)))
 
 
 def _of_name(name: str) -> dict[str, Any]:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from queueapp.api.lease_schemas import Defer, End, Fail, Succeed
-from queueapp.errors import InvalidRequest
-from queueapp.handlers.json_limits import value_problems
-from queueapp.handlers.problems import first_of
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.endings import Endings
 from queueapp.jobs.failure import described
@@ -36,7 +31,7 @@ def outcome_of(end: End, standing: Standing, limits: Backoff) -> Outcome:
         return remote.well(storable(end.result))
     if isinstance(end, Fail):
         return remote.failed(
-            described(end.error_class, end.error_message, end.traceback),
+            described(end.error_class or "Error", end.error_message, end.traceback),
             permanent=end.permanent,
             after_s=end.retry_after,
             reason=Reason.ASKED_TO_RETRY if "retry_after" in end.model_fields_set else None,
@@ -44,16 +39,3 @@ def outcome_of(end: End, standing: Standing, limits: Backoff) -> Outcome:
     if isinstance(end, Defer):
         return remote.given_back("defer", end.delay, None)
     return remote.given_back("release", None, None)
-
-
-def refuse_unstorable(ends: Sequence[End]) -> None:
-    """Raise InvalidRequest for results that no database could give back as they are."""
-    found = [
-        one
-        for place, end in enumerate(ends)
-        if isinstance(end, Succeed)
-        for one in value_problems(end.result, ("items", place, "result"))
-    ]
-    if found:
-        errors = first_of(found)
-        raise InvalidRequest(f"{errors[0]['pointer']} {errors[0]['detail']}", errors=errors)

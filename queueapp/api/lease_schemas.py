@@ -8,16 +8,16 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from queueapp.api.schemas import _NOT_SENT, Text, _Body, _integral, _says, _storable
+from queueapp.api.schemas import _NOT_SENT, _Body, _integral, _says
 from queueapp.api.waiting import LONGEST_WAIT_S
 from queueapp.handlers.context import NOTE_LIMIT
 from queueapp.jobs.backoff import LONGEST_WAIT_S as LONGEST_DELAY_S
+from queueapp.jobs.failure import MESSAGE_LIMIT, NAME_LIMIT, TRACEBACK_LIMIT, printable
 
 MOST_KINDS = 100
 MOST_LEASES = 100
 MOST_ITEMS = 500
 LONGEST_LEASE_S = 86_400
-LONGEST_ERROR = 100_000
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 
@@ -37,10 +37,20 @@ def _each_once(items: list[Any]) -> list[Any]:
     return items
 
 
+def _visible(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value
+
+
+def _note(text: str) -> str:
+    return text[:NOTE_LIMIT]
+
+
 Kind = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,99}$")]
 Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S)]
 Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_S)]
-ErrorText = Annotated[str, Field(max_length=LONGEST_ERROR), AfterValidator(_storable)]
+# What became of work is never refused for its text: as with our own workers it is cut, and what
+# cannot be stored is made visible. The limit of a body bounds it.
+Told = Annotated[str, BeforeValidator(_visible)]
 
 
 class LeaseBody(_Body):
@@ -94,9 +104,9 @@ class Report(Lease):
         int, Field(ge=0, le=100, description="How far it is."), BeforeValidator(_integral)
     ]
     note: Annotated[
-        str,
-        Field(max_length=NOTE_LIMIT, description="The same in words."),
-        AfterValidator(_storable),
+        Told,
+        Field(description=f"The same in words, cut at {NOTE_LIMIT} characters."),
+        AfterValidator(_note),
     ] = _NOT_SENT
 
 
@@ -115,7 +125,7 @@ class Succeed(Lease):
 
     verb: Annotated[Literal["succeed"], _says("How it ended.")]
     result: Annotated[
-        Any, _says("Any JSON, 32 levels; above 256 KiB it is left out, and the job succeeds.")
+        Any, _says("Any JSON; above 256 KiB or 200 levels it is left out, and the job succeeds.")
     ] = None
 
 
@@ -123,9 +133,15 @@ class Fail(Lease):
     """The work failed: the attempt is used up."""
 
     verb: Annotated[Literal["fail"], _says("How it ended.")]
-    error_class: Annotated[Text, _says("The class of the failure.")] = "Error"
-    error_message: Annotated[ErrorText, _says("Its text.")] = ""
-    traceback: Annotated[ErrorText, _says("Where it came from.")] = _NOT_SENT
+    error_class: Annotated[
+        Told, _says(f"The class of the failure, cut at {NAME_LIMIT} characters.")
+    ] = "Error"
+    error_message: Annotated[
+        Told, _says(f"Its text, cut in the middle to {MESSAGE_LIMIT // 1024} KiB.")
+    ] = ""
+    traceback: Annotated[
+        Told, _says(f"Where it came from, cut in the middle to {TRACEBACK_LIMIT // 1024} KiB.")
+    ] = _NOT_SENT
     permanent: Annotated[bool, _says("Another attempt would fail as well: none is made.")] = False
     retry_after: Annotated[
         Delay, _says("Seconds until the next attempt; else the backoff decides.")

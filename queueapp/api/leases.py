@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from queueapp.api.contract import Answer, Body, Example, Part, contract
 from queueapp.api.describe import json_answer
 from queueapp.api.lease_answers import LeasedJobs, RenewedLeases, ReportedProgress, SettledJobs
-from queueapp.api.lease_ends import outcome_of, refuse_unstorable
+from queueapp.api.lease_ends import outcome_of
 from queueapp.api.lease_schemas import End, Lease, LeaseBody, ProgressBody, RenewBody, SettleBody
 from queueapp.api.reading import read_model
 from queueapp.api.remote_workers import Presence, Switches
@@ -156,7 +156,6 @@ def progress() -> Response:
 def settle() -> Response:
     """Say how jobs ended: succeed, fail, defer or release; each is answered by itself."""
     asked = read_model(SettleBody)
-    refuse_unstorable(asked.items)
     with _database() as database:
         answers = _settled(database, asked.items)
     return _answered(asked.items, answers)

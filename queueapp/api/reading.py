@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from flask import request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
 from queueapp.api.schemas import JobBody, ReasonBody
 from queueapp.api.strict_json import parse
@@ -23,15 +23,16 @@ from queueapp.errors import (
     JobNotFound,
     NotJson,
     QueueError,
+    RequestTimeout,
 )
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.problems import MOST_PROBLEMS, Problem, first_of, place_in, problem
 from queueapp.handlers.request import request_problems
+from queueapp.handlers.wording import plain
 from queueapp.jobs.failure import printable
 
 Query = TypeVar("Query", bound=BaseModel)
 
-_PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
 _REPEATABLE = ("status", "fields")
 _VERBS = "succeed, fail, defer, release"
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
@@ -139,8 +140,7 @@ def _problem_in(found: ErrorDetails, body: Any) -> Problem:
     if kind.startswith("union_tag"):
         missing = kind == "union_tag_not_found"
         return problem((*place, "verb"), "required" if missing else f"must be one of {_VERBS}")
-    detail = "must be an object" if kind.startswith("model_") else _detail(found)
-    return problem(place, detail)
+    return problem(place, _detail(found))
 
 
 def read_body() -> Any:
@@ -168,10 +168,17 @@ def refuse_encoded() -> None:
 def _bytes() -> bytes:
     with whole_chunks():
         raw = request.get_data(cache=True)
+    refuse_part(len(raw))
     # A body sent in chunks, without a length, ends at the limit without a word.
     if request.content_length is None and len(raw) >= (request.max_content_length or len(raw) + 1):
         raise RequestEntityTooLarge
     return raw
+
+
+def refuse_part(met: int) -> None:
+    """Raise BadRequest where the body has ended before its length: servers hand over the part."""
+    if request.content_length is not None and met < request.content_length:
+        raise BadRequest(f"the body breaks off: {met} bytes of {request.content_length} have come")
 
 
 @contextmanager
@@ -179,8 +186,14 @@ def whole_chunks() -> Iterator[None]:
     """Refuse a body that breaks off: servers raise errors of their own over malformed chunks."""
     try:
         yield
+    except ClientDisconnected as error:
+        if isinstance(error.__context__, TimeoutError):
+            raise RequestTimeout("the body comes too slowly; send it faster") from None
+        raise BadRequest("the body breaks off before its end") from None
     except (HTTPException, QueueError):
         raise
+    except TimeoutError:
+        raise RequestTimeout("the body comes too slowly; send it faster") from None
     except Exception as error:
         raise BadRequest("the body cannot be read: its chunks are malformed") from error
 
@@ -189,6 +202,12 @@ def _with_key(body: Any) -> Any:
     header = request.headers.get("Idempotency-Key")
     if header is None or not isinstance(body, dict):
         return body
+    if "," in header:
+        # Servers and proxies join a header that was sent twice, and hand over another key.
+        raise BadRequest(
+            "the header Idempotency-Key was sent twice, or has a comma: a key with a comma goes"
+            " into the field idempotency_key"
+        )
     key = _header_text(header)
     if body.get("idempotency_key", key) != key:
         raise BadRequest("the header Idempotency-Key and the field idempotency_key differ")
@@ -238,4 +257,4 @@ def _errors(error: ValidationError) -> list[ErrorDetails]:
 def _detail(found: ErrorDetails) -> str:
     if not found["loc"]:
         return "must be an object"
-    return _PLAINER.get(found["type"], found["msg"].removeprefix("Value error, "))
+    return plain(found)

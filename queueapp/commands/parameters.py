@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,19 @@ from queueapp.handlers.request import instant
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from ``90``, ``90s``, ``5m`` or ``1h``."""
+    """Seconds, from ``90``, ``90s``, ``5m`` or ``1h``; ``read`` may ask for more."""
 
     name = "duration"
+
+    def __init__(self, read: Callable[[str], float] = setting_readers.duration) -> None:
+        self._read = read
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read it."""
         try:
-            return setting_readers.duration(str(value))
+            return self._read(str(value))
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
 

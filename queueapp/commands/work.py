@@ -14,6 +14,7 @@ from alembic.script import ScriptDirectory
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
+from queueapp import setting_readers
 from queueapp.commands import supervise
 from queueapp.commands.keeping import keep_of
 from queueapp.commands.leaving import is_process, leave
@@ -40,7 +41,6 @@ from queueapp.worker.supervision import Lifeline
 
 log = logging.getLogger("queueapp.worker")
 
-LONGEST_LEASE_S = 86_400
 # A database that takes no writes yet is asked again this often.
 LOOK_AGAIN_S = 2.0
 
@@ -66,7 +66,7 @@ def init_app(app: Flask) -> None:
 @click.option("--kinds", metavar="A,B", help="Take only these kinds. Default: every kind.")
 @click.option(
     "--lease",
-    type=Duration(),
+    type=Duration(setting_readers.up_to_a_day),
     metavar="TIME",
     help="How long a claim lasts unless renewed: 60, 90s, 5m. [QUEUE_LEASE]",
 )
@@ -174,9 +174,7 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
     }
     chosen = {**defaults, **given}
     if chosen.get("drain") and chosen["concurrency"] == 0:
-        raise SettingError("--drain needs threads to run what is due, --concurrency is 0")
-    if not 1 <= chosen["lease"] <= LONGEST_LEASE_S:
-        raise SettingError("--lease: expected 1s to 1d: a lost job waits that long")
+        raise click.UsageError("--drain needs threads to run what is due: --concurrency is 0")
     return Terms(
         **chosen,
         poll=settings.poll,
@@ -202,9 +200,10 @@ def _kinds(text: str) -> tuple[str, ...]:
     kinds = tuple(part.strip() for part in text.split(",") if part.strip())
     unknown = [kind for kind in kinds if find(kind) is None]
     if not kinds or unknown:
-        raise SettingError(
-            f"--kinds: no handler for {', '.join(unknown) or 'an empty list'};"
-            " name its module in QUEUE_HANDLERS"
+        raise click.BadParameter(
+            f"no handler for {', '.join(unknown) or 'an empty list'};"
+            " name its module in QUEUE_HANDLERS",
+            param_hint="--kinds",
         )
     return kinds
 

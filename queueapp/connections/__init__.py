@@ -125,6 +125,8 @@ def take_role(app: Flask, role: Role) -> None:
 def engine_options(settings: Settings) -> dict[str, Any]:
     """``create_engine`` options of the application's own engine."""
     return {
+        # No error is to repeat values, wherever its text may end.
+        "hide_parameters": True,
         # Of a worker's handlers each may use a session at once.
         "pool_size": max(settings.concurrency, 10),
         "pool_pre_ping": True,

@@ -16,8 +16,9 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.error_handlers import sign_in
 from queueapp.error_handlers.faults import Problem, deliberate, problem_of
-from queueapp.error_handlers.headers import request_id, secure
+from queueapp.error_handlers.headers import logged_path, request_id, secure
 from queueapp.error_handlers.story import story
+from queueapp.error_handlers.streams import watch
 
 __all__ = ["deliberate", "init_app"]
 
@@ -30,6 +31,7 @@ def init_app(app: Flask) -> None:
     """Answer every exception, and put the security headers on every answer."""
     app.register_error_handler(Exception, answer)
     app.after_request(secure)
+    app.after_request(watch)
 
 
 def answer(error: Exception) -> AnyResponse | HTTPException:
@@ -51,7 +53,7 @@ def _for_a_program() -> bool:
 
 
 def _log(problem: Problem, error: Exception) -> None:
-    where = (request.method, request.path, request_id())
+    where = (request.method, logged_path(), request_id())
     if problem.code == "internal_error":
         log.error("%s %s failed, request %s\n%s", *where, story(error))
     else:

@@ -37,6 +37,7 @@ def _headline(error: BaseException) -> str:
     origin = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(origin, psycopg.Error):
         return f"{name}: SQLSTATE {origin.sqlstate}, constraint {origin.diag.constraint_name}"
-    if isinstance(error, SQLAlchemyError | ValidationError):
+    # Python's own messages of these repeat the value.
+    if isinstance(error, SQLAlchemyError | ValidationError | ValueError | LookupError):
         return name
     return f"{name}: {error}"

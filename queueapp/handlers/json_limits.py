@@ -46,15 +46,6 @@ def encode_payload(payload: Any) -> tuple[str, list[Problem]]:
     return "" if found else _compact(payload), found
 
 
-def value_problems(value: Any, place: Place) -> list[Problem]:
-    """What no database could store of a JSON value, or no reader give back; of whatever size."""
-    try:
-        walk = _Walk().faults(value, place, 1)
-        return [problem(at, detail) for at, detail in islice(walk, MOST_PROBLEMS)]
-    except _TooMany:
-        return []
-
-
 def _problems(payload: Any) -> list[Problem]:
     if not isinstance(payload, dict):
         return [problem(("payload",), "must be an object")]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from queueapp.handlers.wording import plain
 from queueapp.jobs.failure import printable
 
 Problem: TypeAlias = dict[str, str]
@@ -17,7 +18,6 @@ Place: TypeAlias = tuple[str | int, ...]
 MOST_PROBLEMS = 20
 
 _LONGEST_STEP = 100
-_PLAINER = {"extra_forbidden": "unknown field", "missing": "required"}
 # Their messages are written by the author of a handler's own check, or quote the input.
 _MAY_QUOTE = ("value_error", "assertion_error", "union_tag_invalid")
 
@@ -84,7 +84,7 @@ def _detail(found: ErrorDetails) -> str:
     kind = found["type"]
     if kind in _MAY_QUOTE and _quotes(found["msg"], found["input"]):
         return "refused by the handler's own check"
-    return _PLAINER.get(kind, found["msg"].removeprefix("Value error, "))
+    return plain(found)
 
 
 def _quotes(message: str, value: Any) -> bool:

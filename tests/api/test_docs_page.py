@@ -191,3 +191,19 @@ def test_it_needs_no_script(docs: str) -> None:
     assert not re.search(r"\son\w+=", docs)
     for _, command in examples(docs):
         assert json.dumps(command)
+
+
+def test_what_a_request_must_have_is_marked(docs: str) -> None:
+    def is_marked(of: str, name: str) -> bool:
+        table = docs[docs.index(f'hidden">{of}</caption>') :]
+        row = table[table.index(f"<code>{name}</code>") :]
+        return "required" in row[: row.index("</th>")]
+
+    assert is_marked("Body of POST /api/jobs", "kind")
+    assert not is_marked("Body of POST /api/jobs", "payload")
+    assert is_marked("Body of POST /api/leases", "kinds")
+    assert is_marked("Body of POST /api/operations", "reason")
+    assert is_marked("Defer", "delay")
+    assert is_marked("address of GET /api/jobs/{job_id}", "job_id")
+    # An answer asks nothing of its reader.
+    assert not is_marked("Job", "id")

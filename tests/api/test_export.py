@@ -231,8 +231,12 @@ def test_a_reader_that_stands_still_loses_its_place(
 
 
 def test_what_the_database_refuses_is_a_refusal_at_first_and_an_end_without_end_later(
-    client: FlaskClient, app: Flask, seven: list[int], monkeypatch: pytest.MonkeyPatch
+    client: FlaskClient,
+    seven: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    from queueapp.error_handlers.streams import BrokenOff
     from queueapp.errors import DatabaseUnavailable
     from queueapp.jobs import queries
 
@@ -246,8 +250,9 @@ def test_what_the_database_refuses_is_a_refusal_at_first_and_an_end_without_end_
 
     monkeypatch.setattr(queries, "list_jobs", failing)
 
-    with closing(client.get("/api/jobs.ndjson")) as answer, pytest.raises(DatabaseUnavailable):
+    with closing(client.get("/api/jobs.ndjson")) as answer, pytest.raises(BrokenOff):
         list(answer.response)
+    assert answer.headers["X-Request-Id"] in caplog.text
     assert problem(client.get("/api/jobs.ndjson")) == (503, "database_unavailable")
     monkeypatch.setattr(queries, "list_jobs", whole)
     assert len(lines(client)) == 7  # no place was lost

@@ -420,6 +420,22 @@ def test_a_late_result_is_lost_and_recorded(
     assert (rejected.event, rejected.actor) == ("stale_write_rejected", ACTOR)
 
 
+def test_the_history_of_a_job_does_not_begin_before_the_job(
+    api: Api, worker: Worker, session: Session
+) -> None:
+    ahead = api.make()["id"] + 1
+    token = str(uuid4())
+
+    answer = worker.settle({"id": ahead, "token": token, "verb": "succeed"})
+
+    assert problem(answer) == (409, "lease_lost")
+    assert session.scalars(sa.select(JobEvent).where(JobEvent.job_id == ahead)).all() == []
+    worker.settle({"id": ahead - 1, "token": token, "verb": "succeed"})
+    assert [one.event for one in session.scalars(sa.select(JobEvent).order_by(JobEvent.id))] == [
+        "enqueued", "stale_write_rejected",
+    ]  # fmt: skip
+
+
 def test_the_answer_is_409_only_when_every_lease_is_lost(
     api: Api, worker: Worker, expire: Callable[[dict[str, Any]], None]
 ) -> None:
@@ -491,9 +507,6 @@ def test_a_result_that_is_too_large_is_left_out_and_the_job_succeeds(
 # What is refused
 
 LEASE = {"id": 1, "token": "0b2d0ac6-0a5c-4c4e-9c2f-3a4d5e6f7a8b"}
-DEEP: Any = 1
-for _ in range(40):
-    DEEP = [DEEP]
 
 
 @pytest.mark.parametrize(
@@ -517,7 +530,6 @@ for _ in range(40):
         ("/renew", {"items": [LEASE] * 501}, "/items"),
         ("/renew", {"items": [3]}, "/items/0"),
         ("/progress", {"items": [{**LEASE, "percent": 101}]}, "/items/0/percent"),
-        ("/progress", {"items": [{**LEASE, "percent": 1, "note": "x" * 201}]}, "/items/0/note"),
         ("/settle", {"items": [LEASE]}, "/items/0/verb"),
         ("/settle", {"items": [{**LEASE, "verb": "win"}]}, "/items/0/verb"),
         ("/settle", {"items": [{**LEASE, "verb": "defer"}]}, "/items/0/delay"),
@@ -525,16 +537,6 @@ for _ in range(40):
         ("/settle", {"items": [{**LEASE, "verb": "release", "delay": 1}]}, "/items/0/delay"),
         ("/settle", {"items": [{**LEASE, "verb": "fail", "retry_after": 1e12}]},
          "/items/0/retry_after"),
-        ("/settle", {"items": [{**LEASE, "verb": "fail", "error_message": "\x00"}]},
-         "/items/0/error_message"),
-        ("/settle", {"items": [{**LEASE, "verb": "fail", "error_class": "\ud800"}]},
-         "/items/0/error_class"),
-        ("/settle", {"items": [{**LEASE, "verb": "succeed", "result": {"a": ["\x00"]}}]},
-         "/items/0/result/a/0"),
-        ("/settle", {"items": [{**LEASE, "verb": "succeed", "result": float("nan")}]},
-         "/items/0/result"),
-        ("/settle", {"items": [{**LEASE, "verb": "succeed", "result": DEEP}]},
-         "/items/0/result" + "/0" * 32),
     ],
     ids=lambda value: str(value)[:60],
 )  # fmt: skip

@@ -53,8 +53,32 @@ def test_without_threads_nobody_listens() -> None:
 def test_drain_needs_threads(runner: FlaskCliRunner) -> None:
     result = runner.invoke(args=["work", "--drain", "--concurrency", "0"])
 
-    assert result.exit_code != 0
+    assert result.exit_code == 2
     assert "--drain needs threads" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--lease", "0.5", "'0.5': expected 1s to 1d"),
+        ("--lease", "2d", "'2d': expected 1s to 1d"),
+        ("--lease", "soon", "'soon': expected a duration"),
+        ("--grace", "-1", "'-1': expected a duration"),
+        ("--processes", "0", "0 is not in the range 1<=x<=64"),
+        ("--concurrency", "501", "501 is not in the range 0<=x<=500"),
+        ("--prefetch", "many", "'many' is not a valid integer"),
+        ("--max-rss", "half", "'half': expected a size"),
+        ("--kinds", "no.such", "no handler for no.such"),
+    ],
+)
+def test_a_bad_option_is_wrong_usage_and_names_value_and_bound(
+    runner: FlaskCliRunner, option: str, value: str, said: str
+) -> None:
+    result = runner.invoke(args=["work", option, value])
+
+    assert result.exit_code == 2
+    assert option in result.output
+    assert said in result.output
 
 
 def test_retention_is_configured_in_days() -> None:

@@ -161,7 +161,7 @@ def test_options_that_cannot_work_are_refused_with_the_reason(journey: Journey) 
     idle = journey.work("--drain", "--concurrency", "0", ready=False)
 
     for worker, reason in (unknown, "no handler for no.such"), (idle, "--drain needs threads"):
-        assert worker.wait() != 0
+        assert worker.wait() == 2
         assert reason in worker.said()
         assert "Traceback" not in worker.said()
     stand(journey)

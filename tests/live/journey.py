@@ -109,7 +109,7 @@ class Journey:
     def web(self, *, workers: int = 1, threads: int = 4, **settings: str) -> Web:
         """Start gunicorn as the Procfile does, on a free port."""
         numbers = ("--workers", str(workers), "--threads", str(threads))
-        options = ("--worker-class", "gthread", "--bind", "127.0.0.1:0", "--no-control-socket")
+        options = ("--bind", "127.0.0.1:0", "--no-control-socket", "--access-logfile", "-")
         words = ("gunicorn", *options, *numbers, "wsgi:app")
         return Web(self.processes.start("web", *words, **settings))
 

@@ -232,7 +232,7 @@ WHERE job_id = :id AND lease_token = :token AND created_at >= :claimed_at
 """
 _KIND = """
 SELECT :id AS id, coalesce((SELECT kind FROM jobs WHERE id = :id),
-  (SELECT kind FROM job_events WHERE job_id = :id ORDER BY id DESC LIMIT 1), 'gone') AS kind
+  (SELECT kind FROM job_events WHERE job_id = :id ORDER BY id DESC LIMIT 1)) AS kind
 """
 
 
@@ -250,6 +250,8 @@ def _explain(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
             found = "lost"
             [job] = fetch(connection, _KIND, id=outcome["id"])
             late = {"lease_token": outcome["token"], "reason": outcome["verb"]}
-            log(connection, [event_of(job, "stale_write_rejected", actor=given["me"], **late)])
+            if job.kind is not None:
+                line = event_of(job, "stale_write_rejected", actor=given["me"], **late)
+                log(connection, [line])
         answers.append((outcome["token"], found))
     return made(("token", "answer"), [(UUID(token), found) for token, found in answers])

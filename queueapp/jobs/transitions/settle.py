@@ -221,14 +221,13 @@ answer AS (
       'lost') AS answer,
     coalesce(
       (SELECT kind FROM jobs j WHERE j.id = o.id),
-      (SELECT kind FROM job_events e WHERE e.job_id = o.id ORDER BY id DESC LIMIT 1),
-      'gone') AS kind
+      (SELECT kind FROM job_events e WHERE e.job_id = o.id ORDER BY id DESC LIMIT 1)) AS kind
   FROM outcome o
 ),
 logged AS (
   INSERT INTO job_events (job_id, kind, event, lease_token, actor, reason)
   SELECT id, kind, 'stale_write_rejected', token, %(me)s, verb
-  FROM answer WHERE answer = 'lost'
+  FROM answer WHERE answer = 'lost' AND kind IS NOT NULL
 )
 SELECT token, answer FROM answer
 """
@@ -238,7 +237,7 @@ def explain(database: Database, outcomes: Sequence[Outcome], *, actor: str) -> d
     """Why ``outcomes`` were not accepted, by token: busy, lost, or the status they led to before.
 
     Before: ``actor`` has settled that attempt, perhaps in another way, and the answer was not
-    heard. Records the lost ones.
+    heard. Records the lost ones, but of jobs that nobody knows: they may come to be.
     """
     asked = [
         {"id": one.id, "token": one.token, "verb": one.verb, "claimed_at": one.claimed_at}

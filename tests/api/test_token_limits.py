@@ -40,8 +40,13 @@ def by(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {name}-t"}
 
 
-def later(**ahead: float) -> str:
-    return (datetime.now(UTC) + timedelta(**ahead)).isoformat()
+def asked(fields: dict[str, Any]) -> dict[str, Any]:
+    """A job with these fields; an instant is told as how far ahead of now it is."""
+    now = datetime.now(UTC)
+    return {"kind": "demo.echo"} | {
+        name: (now + value).isoformat() if isinstance(value, timedelta) else value
+        for name, value in fields.items()
+    }
 
 
 def count(client: FlaskClient) -> int:
@@ -55,7 +60,7 @@ def count(client: FlaskClient) -> int:
         ({"kind": "no.such.kind"}, "kinds", ["/kind"]),
         ({"priority": 6}, "priority", ["/priority"]),
         ({"delay": 3601}, "delay", ["/delay"]),
-        ({"available_at": later(hours=1.1)}, "delay", ["/available_at"]),
+        ({"available_at": timedelta(hours=1.1)}, "delay", ["/available_at"]),
         (
             {"kind": "demo.fail", "priority": 6, "delay": 1e5},
             "kinds", ["/kind", "/priority", "/delay"],
@@ -66,7 +71,7 @@ def count(client: FlaskClient) -> int:
 def test_a_job_beyond_a_limit_is_refused_with_limit_and_place(
     client: FlaskClient, fields: dict[str, Any], limit: str, places: list[str]
 ) -> None:
-    job = {"kind": "demo.echo", **fields}
+    job = asked(fields)
     answer = client.post("/api/jobs", json=job, headers=by("shop"))
 
     assert problem(answer) == BEYOND
@@ -87,13 +92,13 @@ def test_a_job_beyond_a_limit_is_refused_with_limit_and_place(
         {},
         {"kind": "demo.sleep", "priority": 5, "delay": 3600},
         {"priority": -100},
-        {"available_at": later(minutes=59)},
-        {"available_at": later(days=-1)},
+        {"available_at": timedelta(minutes=59)},
+        {"available_at": timedelta(days=-1)},
     ],
     ids=str,
 )
 def test_a_job_within_the_limits_is_created(client: FlaskClient, fields: dict[str, Any]) -> None:
-    answer = client.post("/api/jobs", json={"kind": "demo.echo", **fields}, headers=by("shop"))
+    answer = client.post("/api/jobs", json=asked(fields), headers=by("shop"))
 
     assert answer.status_code == 201, answer.text
 

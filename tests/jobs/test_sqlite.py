@@ -27,6 +27,7 @@ _STATEMENT = re.compile(r"\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\s")
 POSTGRESQL_ALONE = {
     "control._CARRY": "days that are dropped carry their switches over",
     "pooled._FOUND": "the role behind a pooler",
+    "restored._PARTS": "the days of the ledger",
     "queries.oldest._OLDEST": "old transactions hold back no clearing",
     "transitions.enqueue_statements.IDS": "one statement takes all there",
     "transitions.settle._CLAIMED_EVENTS": "a part of the exchange",

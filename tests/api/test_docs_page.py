@@ -197,7 +197,7 @@ def test_what_a_request_must_have_is_marked(docs: str) -> None:
     def is_marked(of: str, name: str) -> bool:
         table = docs[docs.index(f'hidden">{of}</caption>') :]
         row = table[table.index(f"<code>{name}</code>") :]
-        return "required" in row[: row.index("</th>")]
+        return "<b>required</b>" in row[: row.index("</tr>")]
 
     assert is_marked("Body of POST /api/jobs", "kind")
     assert not is_marked("Body of POST /api/jobs", "payload")

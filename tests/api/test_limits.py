@@ -88,7 +88,7 @@ LIMITS = (
     job("timeout", 0, -1),
     job("delay", TEN_YEARS_S, TEN_YEARS_S + 1),
     job("delay", 0, -0.001),
-    job("available_at", ahead(TEN_YEARS_S - 60), ahead(TEN_YEARS_S + 60)),
+    job("available_at", ahead(TEN_YEARS_S - 60), ahead(TEN_YEARS_S + 3600)),
     query("/api/jobs", "wait", 20, 21),
     # Moves
     Limit("reason", "/api/jobs/1/hold", {"reason": "é" * 1000}, {"reason": "é" * 1001},

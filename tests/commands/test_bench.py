@@ -133,6 +133,7 @@ def test_a_run_reports_what_is_documented_and_touches_nothing(
     assert left_of_it(engine, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_leaves_nothing_and_exits_130(
     database_url: str, engine: sa.Engine, tmp_path: Path
 ) -> None:

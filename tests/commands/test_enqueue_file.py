@@ -99,7 +99,7 @@ def test_a_bad_line_of_a_file_is_named_and_nothing_is_written(
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert "line 5: this is not JSON" in result.stderr
-    assert "line 6: /payload/seconds Input should be a valid number" in result.stderr
+    assert "line 6: /payload/seconds must be a number" in result.stderr
     assert "2 lines cannot be enqueued, so none was" in result.stderr
     assert "nothing was enqueued" in result.stderr
     assert messages(session) == []

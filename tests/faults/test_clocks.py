@@ -73,6 +73,7 @@ def post(web: Web, kind: str, **fields: object) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("odd_settings")
 def test_zones_and_styles_of_role_database_worker_and_web_change_nothing(journey: Journey) -> None:
     journey.work(TZ="America/St_Johns", QUEUE_BACKOFF_BASE="2s")

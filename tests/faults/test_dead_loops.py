@@ -91,6 +91,7 @@ def test_worker_whose_loop_only_fails_or_hangs_ends_with_an_error(journey: Journ
     stand(journey)
 
 
+@pytest.mark.slow
 def test_worker_whose_end_is_stuck_ends_all_the_same_and_says_where(journey: Journey) -> None:
     """As when the driver turns for ever on a connection whose descriptor a handler has closed."""
     worker = broken(journey, "shutdown=spin")

@@ -58,6 +58,7 @@ def run_beside_a_locked_job(journey: Journey, *, hold_s: float) -> None:
     stand(journey)
 
 
+@pytest.mark.slow
 def test_all_other_jobs_go_on_while_a_running_row_is_locked(journey: Journey) -> None:
     run_beside_a_locked_job(journey, hold_s=0)
 

@@ -104,6 +104,7 @@ def test_an_upgrade_behind_a_dump_waits_briefly_and_says_for_whom(
     stand(journey, accepted=jobs)
 
 
+@pytest.mark.slow
 def test_a_killed_upgrade_leaves_the_old_schema_and_can_be_repeated_by_five_at_once(
     cluster_journey: Journey, next_release: Path
 ) -> None:

@@ -46,6 +46,7 @@ def left_in_time(worker: Process) -> None:
     assert worker.wait(within=LEAVE_S) == 0, worker.said()
 
 
+@pytest.mark.slow
 def test_server_that_acknowledges_and_never_answers_is_given_up(
     journey: Journey, proxy: Proxy
 ) -> None:

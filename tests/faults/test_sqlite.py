@@ -64,6 +64,7 @@ def test_no_second_worker_starts_beside_the_child_of_a_killed_supervisor(journey
     stand(journey, accepted=[job])
 
 
+@pytest.mark.slow
 def test_writers_beside_a_long_reader_wait_a_little_and_never_fail(journey: Journey) -> None:
     crowd(journey, seconds=4)
 

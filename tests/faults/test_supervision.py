@@ -167,9 +167,10 @@ def test_ctrl_c_reaches_everybody_and_hurries_only_when_it_comes_again(journey: 
     stand(journey)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "jobs", "least"),
-    [("--max-jobs=20", 100, 3), pytest.param("--max-rss=1MB", 300, 2, marks=pytest.mark.slow)],
+    [("--max-jobs=20", 100, 3), ("--max-rss=1MB", 300, 2)],
 )
 def test_recycled_processes_lose_no_job_and_no_attempt(
     journey: Journey, limit: str, jobs: int, least: int

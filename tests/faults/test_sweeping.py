@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.live.checks import stand
 from tests.live.journey import Journey
 from tests.live.processes import until
@@ -19,6 +21,7 @@ def sweep(journey: Journey) -> str:
     return command.said()
 
 
+@pytest.mark.slow
 def test_orphan_is_queued_again_though_no_thread_is_free_and_by_hand_without_any_worker(
     journey: Journey,
 ) -> None:

@@ -29,9 +29,14 @@ log = logging.getLogger(__name__)
 _MOST_NAMES = 100_000
 # A request waits no longer for a Redis that does not answer.
 _REDIS = {"SOCKET_TIMEOUT": 0.5, "SOCKET_CONNECT_TIMEOUT": 0.5}
-_REDIS_FAULTS: tuple[type[Exception], ...] = (*RedisStoreBackend.base_exceptions, OSError)
+# The library wraps what the package raises, but not where it connects.
+_REDIS_FAULTS: tuple[type[Exception], ...] = (
+    BaseThrottledError,
+    *RedisStoreBackend.base_exceptions,
+    OSError,
+)
 # What an address raises that means nothing.
-_UNUSABLE: tuple[type[Exception], ...] = (ValueError, BaseThrottledError, *_REDIS_FAULTS)
+_UNUSABLE: tuple[type[Exception], ...] = (ValueError, *_REDIS_FAULTS)
 
 
 class Rates:

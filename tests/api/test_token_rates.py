@@ -199,18 +199,6 @@ def test_what_is_no_address_of_a_store_stops_the_start(address: str) -> None:
         create_app({"DATABASE_URL": "postgresql:///x", "QUEUE_RATE_STORE": address})
 
 
-def test_a_store_that_does_not_answer_holds_nobody_up(
-    post: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: Any) -> int:
-        raise ConnectionRefusedError("no Redis here")
-
-    monkeypatch.setattr(Rates, "take", fail)
-
-    assert [post("shop").status_code for _ in range(5)] == [201] * 5
-    assert "QUEUE_RATE_STORE does not answer, token:shop goes on" in caplog.text
-
-
 def test_a_bucket_is_that_of_a_name_and_a_rate(clock: Clock) -> None:
     buckets, rate = Rates(), Rate(jobs=1, seconds=86_400, burst=1)
 

@@ -35,7 +35,7 @@ def test_workers_go_on_after_the_database_has_restarted_under_load(
     workers = journey.workers(2, "--concurrency", "8", "--lease", "120")
     jobs: list[int] = []
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        stream = journey.enqueue("journey.tick", {"ms": 50}, count=600)
+        stream = journey.enqueue("journey.tick", {"ms": 100}, count=600)
         journey.wait_for_more_starts(len(jobs) + 50)
 
         cluster.end(number)

@@ -14,7 +14,7 @@ from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy.orm import Session
 
-from tests import postgres, sqlite
+from tests import order, postgres, sqlite
 
 pytest_plugins = ("tests.live.fixtures",)
 
@@ -52,12 +52,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if sqlite.is_chosen():
         sqlite.skip_what_is_about_postgresql(items)
-    if config.getoption("--slow"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    if slow:
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = order.mixed(items)
 
 
 @pytest.fixture

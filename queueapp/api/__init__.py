@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Flask, Response, request
+from flask import Flask, Response, current_app, request
 
 from queueapp.api import (
     bulk,
@@ -21,6 +21,9 @@ from queueapp.api import (
     waiting,
 )
 from queueapp.api.contract import API_VERSION, VERSION, is_ours
+from queueapp.api.reading import read_query
+from queueapp.api.schemas import NoQuery
+from queueapp.auth.access import declared
 
 LARGEST_BODY = 1024 * 1024
 
@@ -37,7 +40,19 @@ def init_app(app: Flask) -> None:
     waiting.init_app(app)
     intake.init_app(app)
     leases.init_app(app)
+    app.before_request(_refuse_parameters)
     app.after_request(_say_version)
+
+
+def _refuse_parameters() -> None:
+    """Refuse parameters of what takes none, rather than do without them what was meant with them.
+
+    Views that take some read them; what anybody may open, links lead to, with whatever they add.
+    """
+    asked = getattr(current_app.view_functions.get(request.endpoint or ""), "contract", None)
+    is_open = request.endpoint is None or declared(current_app, request.endpoint) is None
+    if asked and not is_open and asked.query is None and request.args:
+        read_query(NoQuery)
 
 
 def _say_version(response: Response) -> Response:

@@ -156,7 +156,7 @@ class Operation:
     def refuses(self) -> list[type[QueueError]]:
         """Every deliberate refusal: the route's own, and those that follow from what it takes."""
         found = set(self.contract.refuses)
-        if self.contract.query or self.contract.body:
+        if self.contract.query or self.contract.body or self.permission is not None:
             found.add(BadRequest)
         if self.contract.body:
             found |= {BodyTooLarge, InvalidRequest, NotJson, RequestTimeout}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from flask import Blueprint, Flask, Response, current_app
+from flask import Blueprint, Flask, Response, current_app, request
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -36,6 +36,8 @@ from queueapp.jobs.claim import Claim, Holder
 from queueapp.jobs.database import Database
 from queueapp.jobs.status import Status
 from queueapp.jobs.transitions import Held, Outcome, Progress
+
+LARGEST_SETTLE = 16 * 1024 * 1024
 
 bp = Blueprint("api_leases", __name__, url_prefix="/api/leases")
 
@@ -155,7 +157,9 @@ def progress() -> Response:
 )
 def settle() -> Response:
     """Say how jobs ended: succeed, fail, defer or release; each is answered by itself."""
-    asked = read_model(SettleBody)
+    # Results are large, and of any kind: none is refused that could be left out instead.
+    request.max_content_length = LARGEST_SETTLE
+    asked = read_model(SettleBody, any_number=True)
     with _database() as database:
         answers = _settled(database, asked.items)
     return _answered(asked.items, answers)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from queueapp.api.describe import WHOLE
 from queueapp.api.schemas import MOST_EVENTS, Text, _digits, _Query, _says, _truth
-from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, instant
+from queueapp.handlers.request import EARLIEST, LEAST_PRIORITY, MOST_PRIORITY, instant
 from queueapp.jobs.queries import FeedCursor, JobFilter, Span, View
 from queueapp.jobs.status import Status
 
@@ -18,7 +18,7 @@ NOW = "now"
 # Bodies may be of 256 KiB each.
 MOST_WITH_BODIES = 50
 # Nothing is older, and an instant can be reckoned with on both sides of these.
-_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _statuses(text: Any) -> Any:
@@ -38,7 +38,7 @@ def _instant(text: Any) -> datetime:
         found = instant(str(text))
     except OverflowError:
         found = None
-    if found is None or not _EARLIEST <= found < _LATEST:
+    if found is None or not EARLIEST <= found < _LATEST:
         raise ValueError("must be a time from the years 1970 to 9998")
     return found
 

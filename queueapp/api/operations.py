@@ -23,8 +23,8 @@ from queueapp.api.operation_schemas import (
     OperationFilter,
     told_filter,
 )
-from queueapp.api.reading import read_model, read_reason
-from queueapp.api.schemas import ReasonBody
+from queueapp.api.reading import read_model, read_nothing, read_reason
+from queueapp.api.schemas import NoBody, ReasonBody
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import InvalidRequest, OperationBusy, OperationNotFound, OperationStopped
 from queueapp.extensions import db
@@ -104,6 +104,7 @@ def show(operation_id: str) -> Response:
         202: Answer("Some jobs are moved, others are left: ask again.", Operation),
         200: Answer("It is done.", Operation),
     },
+    body=Body(NoBody, required=False),
     refuses=(OperationNotFound, OperationBusy, OperationStopped),
     more="A request moves up to 5,000 jobs within about a second. Repeat it while the answer is"
     " 202, and after a time-out or a 503 as well: no job is moved twice.",
@@ -112,6 +113,7 @@ def show(operation_id: str) -> Response:
 def apply(operation_id: str) -> Response:
     """Apply an operation: move its next jobs, the oldest first."""
     number, actor = _read_id(operation_id), current_principal().actor
+    read_nothing()
     for made in _steps(number, actor):
         if made.state == "stopped":
             raise OperationStopped(

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
-from queueapp.api.schemas import JobBody, ReasonBody
+from queueapp.api.schemas import JobBody, NoBody, ReasonBody
 from queueapp.api.strict_json import parse
 from queueapp.auth import current_principal
 from queueapp.auth.limits import NONE, Limits
@@ -104,18 +104,30 @@ def _without_many_unknown(body: Any) -> tuple[Any, int]:
 
 def read_reason() -> str | None:
     """The reason in the optional body of a move."""
-    body = read_body() if _bytes() else {}
-    try:
-        reason: str | None = ReasonBody.model_validate(body).reason
-    except ValidationError as error:
-        problems = _shape_problems(error)
-        raise InvalidRequest(_first(problems), errors=problems) from None
+    reason: str | None = _read_optional(ReasonBody).reason
     return reason
 
 
-def read_model(model: type[Query]) -> Query:
-    """The body as ``model``. Raises InvalidRequest that lists the first problems."""
-    body = read_body()
+def read_nothing() -> None:
+    """Refuse a body that asks for anything, rather than do without it what was asked."""
+    _read_optional(NoBody)
+
+
+def _read_optional(model: type[Query]) -> Query:
+    body = read_body() if _bytes() else {}
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        problems = _shape_problems(error)
+        raise InvalidRequest(_first(problems), errors=problems) from None
+
+
+def read_model(model: type[Query], *, any_number: bool = False) -> Query:
+    """The body as ``model``. Raises InvalidRequest that lists the first problems.
+
+    ``any_number``: numbers of more digits than Python reads are NaN instead of a refusal.
+    """
+    body = parse(read_json(), any_number=any_number)
     _refuse_crowds(body)
     try:
         return model.model_validate(body)

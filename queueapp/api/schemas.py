@@ -76,6 +76,14 @@ class _Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class NoBody(_Body):
+    """Nothing: an empty object, or no body at all."""
+
+
+class NoQuery(_Query):
+    """No parameters."""
+
+
 class JobBody(_Body):
     """A job to be created. Leave out what you do not care about; null is no value."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from codecs import BOM_UTF8
 from collections.abc import Generator, Iterator
@@ -19,19 +20,29 @@ from queueapp.handlers.problems import Place, problem
 
 _TOO_DEEP = "nested far too deeply"
 _LONG_NUMBER = "a number with thousands of digits"
+# Python's own bound is 4,300.
+_MOST_DIGITS = 4000
 _SPACE = re.compile(r"[ \t\n\r]*")
 _BREAKS_OFF = "Unterminated string starting at"
 # The parser stops within so many characters of where a text breaks off, but for a string.
 _TOKEN = 16
 
 
-def parse(raw: bytes) -> Any:
-    """The value in ``raw``. Raises BadRequest for what is not JSON, InvalidRequest for the rest."""
+def parse(raw: bytes, *, any_number: bool = False) -> Any:
+    """The value in ``raw``. Raises BadRequest for what is not JSON, InvalidRequest for the rest.
+
+    ``any_number``: NaN stands for a number of more digits than Python reads.
+    """
     reader = _Reader()
+    whole = _whole if any_number else None
     with _refusals(()):
-        value = json.loads(_text(raw), object_pairs_hook=reader.take)
+        value = json.loads(_text(raw), object_pairs_hook=reader.take, parse_int=whole)
         reader.refuse_repeated(value, ())
     return value
+
+
+def _whole(digits: str) -> float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else math.nan
 
 
 def parse_array(raw: bytes, longest: int) -> Iterator[Any]:

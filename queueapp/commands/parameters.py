@@ -126,3 +126,9 @@ def actor() -> str:
         return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
     except KeyError:
         return f"cli:{os.getuid()}"
+
+
+def refuse_name(name: str) -> None:
+    """Raise UsageError for a name that would break the entry it becomes a part of."""
+    if ":" in name or len(name.split()) > 1:
+        raise click.UsageError(f"the name {name!r} may hold no colon and no white space")

@@ -7,6 +7,7 @@ from flask import Flask
 
 from queueapp.auth.roles import Role
 from queueapp.auth.tokens import entry_of, new_token, read_tokens
+from queueapp.commands.parameters import refuse_name
 from queueapp.errors import SettingError
 
 
@@ -52,6 +53,7 @@ def new(name: str, role: str, kinds: tuple[str, ...], **limits: str | None) -> N
       flask token new resizer --role worker --kind image.resize
       flask token new dashboard --role viewer
     """
+    refuse_name(name)
     asked = {"kinds": ",".join(kinds) or None, **limits}
     given = [f"{limit}={value}" for limit, value in asked.items() if value is not None]
     made = new_token()

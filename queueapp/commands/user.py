@@ -9,6 +9,7 @@ from flask import Flask
 
 from queueapp.auth.people import entry_of, new_hash, read_people
 from queueapp.auth.roles import PEOPLE
+from queueapp.commands.parameters import refuse_name
 from queueapp.errors import SettingError
 
 
@@ -38,6 +39,7 @@ def new(name: str, role: str, *, generate: bool) -> None:
       flask user new ana --role operator
       flask user new ben --role viewer --generate
     """
+    refuse_name(name)
     password = secrets.token_urlsafe(18) if generate else _asked()
     try:
         entry = entry_of(name, role, new_hash(password))

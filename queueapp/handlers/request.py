@@ -21,6 +21,8 @@ from queueapp.handlers.problems import Problem, problem
 
 LONGEST_KEY = 200
 LEAST_PRIORITY, MOST_PRIORITY = -(2**15), 2**15 - 1
+# Rows and their ledger have years of four digits; nobody means a time before this one.
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 _RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -162,6 +164,8 @@ def _available_at_fault(value: Any) -> str | None:
         return wanted if wanted.startswith("must") else "is no such date or time"
     except OverflowError:
         return "is no such date or time"
+    if instant(value) < EARLIEST:
+        return "must be 1970-01-01T00:00:00Z or later"
     return "must be at most 10 years ahead" if ahead.total_seconds() > LONGEST_DELAY_S else None
 
 

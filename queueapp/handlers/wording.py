@@ -35,5 +35,8 @@ def plain(found: ErrorDetails) -> str:
         return known
     if found["type"] in ("value_error", "assertion_error"):  # the words of a handler's own check
         return found["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    # What a check of our own comes before is a "value" of "items" to pydantic, a text as well.
+    if found["msg"].startswith("Value should have at least 1 item"):
+        return "must not be empty"
     said = _ALSO.sub("", _SHOULD.sub("must ", found["msg"]))
     return said[:1].lower() + said[1:]

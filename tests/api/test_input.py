@@ -272,3 +272,53 @@ def test_odd_bytes_in_a_filter_match_nothing(api: Api, query: str) -> None:
     api.make()
 
     assert body(api.get(f"?{query}"))["items"] == []
+
+
+# What each takes nothing of; those that take some are tried where they are.
+NO_PARAMETERS = (
+    ("POST", "/api/jobs/1/cancel"),
+    ("POST", "/api/jobs/1/retry"),
+    ("GET", "/api/jobs/1"),
+    ("POST", "/api/operations"),
+    ("POST", "/api/leases"),
+    ("GET", "/api/stats"),
+    ("GET", "/api/kinds"),
+)
+
+
+@pytest.mark.parametrize(("method", "path"), NO_PARAMETERS)
+def test_a_parameter_where_none_is_taken_is_refused(
+    client: FlaskClient, method: str, path: str
+) -> None:
+    answer = client.open(f"{path}?reason=zz", method=method)
+
+    assert problem(answer) == (400, "bad_request")
+    assert body(answer)["errors"] == [{"parameter": "reason", "detail": "unknown parameter"}]
+
+
+def test_what_anybody_may_open_is_opened_whatever_a_link_adds(client: FlaskClient) -> None:
+    for path in ("/healthz", "/api/docs/", "/api/openapi.json"):
+        assert client.get(f"{path}?from=mail").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "1969-12-31T23:59:59Z"]
+)
+def test_a_time_before_all_others_is_refused(client: FlaskClient, api: Api, at: str) -> None:
+    job = {"kind": "demo.echo", "available_at": at}
+    made = api.make()
+
+    answers = [
+        client.post("/api/jobs", json=job),
+        client.post(f"/api/jobs/{made['id']}/reschedule", json={"available_at": at}),
+        client.post(
+            "/api/operations",
+            json={"verb": "reschedule", "filter": {"kind": "x"}, "reason": "r", "available_at": at},
+        ),
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 422, answer.text
+        assert body(answer)["errors"] == [
+            {"pointer": "/available_at", "detail": "must be 1970-01-01T00:00:00Z or later"}
+        ]

@@ -526,3 +526,21 @@ def test_an_operation_that_is_none_is_named(bulk: Operations, name: str) -> None
         bulk.client.post(f"/api/operations/{name}/stop"),
     ):
         assert problem(answer) == (404, "operation_not_found")
+
+
+def test_an_apply_that_asks_for_more_applies_nothing(
+    bulk: Operations, session: Session, client: FlaskClient
+) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    path = f"/api/operations/{bulk.plan()['id']}/apply"
+
+    by_body = client.post(path, json={"dry_run": True})
+    by_query = client.post(f"{path}?dry_run=true")
+    no_json = client.post(path, data="{bad", content_type="application/json")
+
+    assert (problem(by_body), pointers(by_body)) == ((422, "invalid_request"), ["/dry_run"])
+    assert problem(by_query) == (400, "bad_request")
+    assert problem(no_json) == (400, "bad_request")
+    assert body(client.get(path.removesuffix("/apply")))["moved"] == 0
+    assert body(client.post(path, json={}))["moved"] == 1

@@ -111,3 +111,22 @@ def test_a_note_of_progress_is_cut_and_made_visible(
 
 def _failed(session: Session) -> JobEvent:
     return session.scalars(sa.select(JobEvent).where(JobEvent.event == "failed")).one()
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["9" * 5_000, '{"n": [' + "9" * 5_000 + "]}", '"' + "x" * 1_200_000 + '"'],
+    ids=["a number", "a number within", "a text larger than other bodies"],
+)
+def test_a_result_that_nobody_could_read_is_left_out_and_the_job_has_succeeded(
+    client: FlaskClient, session: Session, lease: dict[str, Any], result: str
+) -> None:
+    item = json.dumps({**lease, "verb": "succeed"})[:-1] + f', "result": {result}}}'
+
+    answer = client.post(
+        "/api/leases/settle", data=f'{{"items": [{item}]}}', content_type="application/json"
+    )
+
+    assert answer.status_code == 200, answer.text
+    job = session.get_one(Job, lease["id"])
+    assert (job.status, list(job.result)) == ("succeeded", ["$omitted"])

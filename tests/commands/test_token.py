@@ -56,14 +56,14 @@ def test_two_tokens_differ(runner: FlaskCliRunner) -> None:
     ("words", "said"),
     [
         (["app", "--role", "producer"], "not 'app'"),
-        (["a:b", "--role", "producer"], "the role must be"),
+        (["a:b", "--role", "producer"], "no white space"),
         (["a", "--role", "boss"], "'boss' is not one of"),
         (["a"], "Missing option '--role'"),
         (["a", "--role", "viewer", "--kind", "x"], "limits of the role viewer are none"),
         (["a", "--role", "worker", "--delay", "1h"], "limits of the role worker are kinds"),
         (["a", "--role", "producer", "--delay", "soon"], "expected a duration"),
         (["a", "--role", "producer", "--kind", "B"], "'B' is no kind"),
-        (["a b", "--role", "producer"], "the role must be"),
+        (["a b", "--role", "producer"], "no white space"),
         (["a", "--role", "producer", "--rate", "5"], "expected a rate such as 100/s"),
         (["a", "--role", "producer", "--rate", "0/s"], "expected a rate such as 100/s"),
         (["a", "--role", "producer", "--burst", "5"], "burst needs a rate beside it"),
@@ -80,3 +80,10 @@ def test_what_start_up_would_refuse_is_refused_and_no_token_is_shown(
     assert result.exit_code == 2
     assert result.stdout == ""
     assert said in result.stderr
+
+
+def test_a_name_that_would_break_its_entry_is_named(runner: FlaskCliRunner) -> None:
+    result = runner.invoke(args=["token", "new", "a:b", "--role", "viewer"])
+
+    assert result.exit_code == 2
+    assert "may hold no colon and no white space" in result.output

@@ -33,7 +33,7 @@ def test_a_password_that_is_made_up_is_printed_with_its_entry(runner: FlaskCliRu
     ("words", "said"),
     [
         (["local", "--role", "admin"], "not 'local'"),
-        (["a b", "--role", "admin"], "the role must be"),
+        (["a b", "--role", "admin"], "no white space"),
         (["ana", "--role", "producer"], "'producer' is not one of"),
         (["ana", "--role", "viewer"], "12 to 500 characters"),
     ],
@@ -47,3 +47,10 @@ def test_what_start_up_would_refuse_is_refused(
     assert result.exit_code == 2
     assert said in result.stderr
     assert "scrypt" not in result.output
+
+
+def test_a_name_that_would_break_its_entry_is_named(runner: FlaskCliRunner) -> None:
+    result = runner.invoke(args=["user", "new", "a b", "--role", "viewer", "--generate"])
+
+    assert result.exit_code == 2
+    assert "may hold no colon and no white space" in result.output

@@ -17,6 +17,7 @@ from queueapp.jobs.transitions.people import (
     PersonVerb,
     cancel,
     release,
+    requeue,
     run_now,
     unhold,
 )
@@ -91,8 +92,13 @@ def _lock(database: Database, job_id: int) -> Status | None:
     return Status(rows[0].status) if rows else None
 
 
+def _said(verb: PersonVerb) -> str:
+    # People press Retry; the ledger calls it a requeue.
+    return "retry" if verb is requeue else verb.__name__.replace("_", " ")
+
+
 def _refusal(verb: PersonVerb, job_id: int, status: Status) -> IllegalMove:
-    allowed, name = " or ".join(_sources(verb)), verb.__name__.replace("_", " ")
+    allowed, name = " or ".join(_sources(verb)), _said(verb)
     detail = f"job {job_id} is {status}; {name} needs one that is {allowed}"
     if verb is cancel and status is Status.RUNNING:
         detail = f"job {job_id} has already been asked to stop"

@@ -30,7 +30,8 @@ def test_one_moves_the_job_or_refuses_with_the_status_it_found(
         assert (moved.id, moved.from_status) == (job.id, status)
         assert moved.to_status == reread(session, job).status
         return
-    with pytest.raises(IllegalMove, match=f"job {job.id} is {status}; {verb} needs one") as refusal:
+    said = "retry" if verb is Verb.REQUEUE else verb
+    with pytest.raises(IllegalMove, match=f"job {job.id} is {status}; {said} needs one") as refusal:
         transitions.one(VERBS[verb], session, job.id, **how)
     assert refusal.value.context == {"job_id": job.id, "job_status": status}
     assert reread(session, job).status == status

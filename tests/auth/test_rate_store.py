@@ -15,6 +15,7 @@ from queueapp import create_app
 from queueapp.auth.tokens import entry_of
 from queueapp.extensions import db
 from tests.live import needs
+from tests.live.pooler import free_port
 from tests.live.processes import until
 
 
@@ -23,9 +24,7 @@ class Redis:
 
     def __init__(self, folder: Path) -> None:
         program = needs.program("redis-server")
-        with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))
-            self.port = bound.getsockname()[1]
+        self.port = free_port()
         self._process = subprocess.Popen(
             [str(program), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""],
             cwd=folder,

@@ -44,7 +44,7 @@ class Pooler:
         # It refuses to be root, as PostgreSQL does.
         self._identity = choose_identity(folder / "none")
         server = make_url(url)
-        self._port = _free_port()
+        self._port = free_port()
         self.url = server.set(host="127.0.0.1", port=self._port).render_as_string(False)
         users = self._write("users.txt", f'"{server.username}" "{server.password}"\n')
         self._settings = self._write(
@@ -101,7 +101,8 @@ class Pooler:
         self._process.wait(10)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]

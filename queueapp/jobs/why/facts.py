@@ -36,6 +36,7 @@ class Worker:
     kinds: tuple[str, ...]
     lease_s: float | None
     is_elsewhere: bool = False
+    release: str = ""
 
     @property
     def holder(self) -> str:
@@ -136,7 +137,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         most_ahead=statement.AHEAD_LIMIT + 1,
         rate_lines=statement.RATE_LINES,
         run_lines=statement.RUN_LINES,
-        **_days(first[0].now, first[0].created_at),
+        **whole_days(first[0].now, first[0].created_at),
     )
     if not rows:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
@@ -147,7 +148,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         now=row.now,
         lines=[_line(each) for each in row.events or ()],
         controls=read_switches(first[0].switches or ()),
-        workers=[_worker(each) for each in row.workers or ()],
+        workers=[read_worker(each) for each in row.workers or ()],
         holders=[Busy(**each) for each in row.holders or ()],
         ahead=row.ahead,
         claims_per_s=_rate(row.rates or (), row.now),
@@ -157,7 +158,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
     )
 
 
-def _days(now: datetime, born: datetime) -> dict[str, datetime]:
+def whole_days(now: datetime, born: datetime) -> dict[str, datetime]:
     """The whole days, in UTC, from and to which the ledger is read."""
     today, first = (
         at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (now, born)
@@ -176,7 +177,8 @@ def _line(found: Mapping[str, Any]) -> Line:
     return Line(**{**found, **at})
 
 
-def _worker(found: Mapping[str, Any]) -> Worker:
+def read_worker(found: Mapping[str, Any]) -> Worker:
+    """A worker from a row of ``statement.WORKERS``."""
     told = found["data"] or {}
     seen_at = instant(found["seen_at"])
     assert seen_at is not None
@@ -189,6 +191,7 @@ def _worker(found: Mapping[str, Any]) -> Worker:
         kinds=tuple(told.get("kinds") or ()),
         lease_s=told.get("lease_s"),
         is_elsewhere=told.get("via") == "api",
+        release=told.get("release") or "",
     )
 
 

@@ -45,10 +45,8 @@ SELECT id, kind, status, priority, available_at, created_at, attempts, max_attem
   left(error_message, {_LONGEST_TEXT}) AS error_message, producer, timeout_s
 FROM jobs WHERE id = %(job_id)s"""
 
-FACTS = f"""
-WITH RECURSIVE me AS MATERIALIZED ({JOB}
-),
-names AS (
+# Each worker by its last sign of life and of its end: two probes a name, a loose scan for those.
+WORKERS = f"""names AS (
   (SELECT e.scope FROM job_events e WHERE {_SEEN} ORDER BY e.scope LIMIT 1)
   UNION ALL
   SELECT (SELECT e.scope FROM job_events e WHERE {_SEEN} AND e.scope > n.scope
@@ -68,7 +66,12 @@ workers AS MATERIALIZED (
     WHERE e.job_id IS NULL AND e.event = 'worker_stopped' AND e.{_LATELY} AND {_NOW}
       AND e.scope = n.scope AND e.id > seen.id ORDER BY e.id DESC LIMIT 1
   ) stopped ON true
+)"""
+
+FACTS = f"""
+WITH RECURSIVE me AS MATERIALIZED ({JOB}
 ),
+{WORKERS},
 running AS MATERIALIZED (
   SELECT id, kind, locked_by, started_at, lease_expires_at FROM jobs
   WHERE status = 'running' ORDER BY claimed_at, id LIMIT %(most_running)s

@@ -39,7 +39,8 @@ function refreshNow() {
   if (panel()) htmx.trigger(panel(), "refresh");
 }
 
-function succeeded(asOf) {
+function succeeded(asOf, verdict) {
+  showVerdict(verdict);
   if (refresh.failures) say($("#live"), "The connection is back.");
   Object.assign(refresh, { failures: 0, next: 0, clock: Date.parse(asOf) - Date.now() });
   const shown = $("#as-of time");
@@ -72,7 +73,7 @@ document.addEventListener("htmx:config:request", (event) => {
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (!isPoll(ctx)) return;
   const { status, headers } = ctx.response;
-  if (status < 400) succeeded(headers.get("Queue-As-Of"));
+  if (status < 400) succeeded(headers.get("Queue-As-Of"), headers.get("Queue-Verdict"));
   else failed(status, headers.get("Retry-After"));
 });
 // A panel that could not be had stays as it was; no notice for each failed poll.
@@ -101,6 +102,18 @@ addEventListener("scrollend", () => {
   $("#as-of-note").textContent = isReadingLog() ? "· waits while you read" : "";
   if (!isReadingLog() && !refresh.paused) refreshNow();
 });
+
+// The verdict, on every page and also while nothing is new: in the badge, the title and the icon.
+function showVerdict(told) {
+  const [, level, title] = told?.match(/^(\w+) (.+)$/) ?? [];
+  const badge = level && $(`#badge:not([data-told="${told}"])`);
+  if (!badge) return;
+  Object.assign(badge.dataset, { level, told });
+  say($("#live"), `The queue: ${(badge.lastChild.textContent = title)}.`);
+  $("#icon").href = $("#icon").dataset[level];
+  const mark = level === "green" ? "" : `● ${title.toUpperCase()} · `;
+  document.title = mark + document.title.replace(/^● [^·]+ · /, "");
+}
 
 // --- Ages go on between refreshes, by the database's clock ---
 

@@ -10,19 +10,16 @@ from queueapp.jobs.database import Database
 from queueapp.jobs.verdict.catalogue import ENDS, HEALTHY, RULES, UNKNOWN
 from queueapp.jobs.verdict.facts import Facts
 from queueapp.jobs.verdict.findings import Finding, Level, Step, Unread, Verdict
-from queueapp.jobs.verdict.minutes import Minute, last, rate
+from queueapp.jobs.verdict.numbers import Numbers
 from queueapp.jobs.verdict.reading import read
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.verdict.words import per_minute, share_of_workers
 from queueapp.jobs.why.words import span
 
 __all__ = [
-    "RULES", "Facts", "Finding", "Level", "Step", "Thresholds", "Unread", "Verdict", "judge",
-    "not_known", "read", "verdict",
+    "RULES", "Facts", "Finding", "Level", "Numbers", "Step", "Thresholds", "Unread", "Verdict",
+    "judge", "not_known", "read", "verdict",
 ]  # fmt: skip
-
-# Over how long the pace is told.
-PACE_S = 300.0
 
 
 def verdict(
@@ -72,13 +69,9 @@ def not_known(*unread: Unread, sentence: str | None = None) -> Finding:
 
 def _healthy(facts: Facts) -> Finding:
     title, _, step = ENDS[HEALTHY]
-    line, hour, signs = facts.line, facts.hour, facts.signs
+    line, numbers = facts.line, Numbers.of(facts)
     assert line is not None
-    assert hour is not None
-    assert signs is not None
-    alive = signs.alive(facts.now)
-    pace = rate(last(hour.minutes, facts.now, PACE_S), _ended)
-    oldest = line.oldest
+    alive, pace, oldest = numbers.alive or 0, numbers.ended, line.oldest
     waits = f"The oldest due job has waited {span(facts.age_s(oldest.at))}" if oldest else ""
     return Finding(
         HEALTHY,
@@ -96,7 +89,3 @@ def _healthy(facts: Facts) -> Finding:
             "expected_workers": facts.expected_workers or None,
         },
     )
-
-
-def _ended(minute: Minute) -> int:
-    return minute.ended

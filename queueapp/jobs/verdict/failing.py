@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from queueapp.jobs.verdict.facts import Facts, Group
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import Minute, last, lasting_since, total
@@ -116,11 +118,12 @@ def _of_group(group: Group | None) -> dict[str, str | None]:
 
 
 def _paths(group: Group | None, status: str, kind: str | None) -> tuple[str, ...]:
-    of_kind = f"/jobs?status={status}" + (f"&kind={kind}" if kind else "")
+    of_kind = f"/jobs?status={status}" + (f"&kind={quote(kind, safe='')}" if kind else "")
     if group is None or not group.fingerprint:
         return (of_kind,)
-    listed = f"/jobs?status=failed&fingerprint={group.fingerprint}"
-    return (f"/errors/{group.fingerprint}", listed if group.failed else of_kind)
+    fingerprint = quote(group.fingerprint, safe="")
+    listed = f"/jobs?status=failed&fingerprint={fingerprint}"
+    return (f"/errors/{fingerprint}", listed if group.failed else of_kind)
 
 
 def _starts(minute: Minute) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from urllib.parse import quote
 
 from queueapp.jobs.control import Switch
 from queueapp.jobs.status import Event
@@ -126,7 +127,8 @@ def _hold(facts: Facts, held: HeldKind) -> str:
 
 
 def _hold_paths(held: HeldKind) -> tuple[str, ...]:
-    return (f"/kinds/{held.kind}", f"/jobs?status=held&kind={held.kind}")
+    kind = quote(held.kind, safe="")
+    return (f"/kinds/{kind}", f"/jobs?status=held&kind={kind}")
 
 
 def stalled(facts: Facts) -> Said | None:

@@ -69,7 +69,7 @@ def test_when_all_is_well_the_title_is_plain(console: Console, scene: Scene) -> 
     page = console.get("/")
 
     assert "<title>Now · development · queue</title>" in page
-    assert "Healthy Nothing is due · 212/min ended · 1 worker lives." in words(page)
+    assert "Healthy Nothing is due · 212/min ended · 1 worker is alive." in words(page)
     assert 'href="/static/favicon.svg' in page
 
 
@@ -89,7 +89,7 @@ def test_the_numbers_of_the_moment_are_those_of_the_queue(
     assert "oldest due has waited 2h 00m job " + str(oldest.id) in shown
     assert "due now 2 2 scheduled , 1 to be retried" in shown
     assert "came and ended per minute 30 / 20 over five minutes" in shown
-    assert "attempts that failed 10 % of 200 in ten minutes; 1 failed for good in an hour" in shown
+    assert "attempts that failed, 10 min 10 % of 200 · 1 for good in 1 h" in shown
     assert "workers alive 1 1 running , 4 threads" in shown
 
 

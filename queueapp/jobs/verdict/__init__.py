@@ -72,13 +72,15 @@ def _healthy(facts: Facts) -> Finding:
     line, numbers = facts.line, Numbers.of(facts)
     assert line is not None
     alive, pace, oldest = numbers.alive or 0, numbers.ended, line.oldest
-    waits = f"The oldest due job has waited {span(facts.age_s(oldest.at))}" if oldest else ""
+    waits = f"The oldest due job has waited {span(facts.age_s(oldest.at))}" if oldest else None
+    parts = [waits or "Nothing is due"]
+    parts += [f"{per_minute(pace)} ended"] if pace is not None else []
+    parts.append(share_of_workers(alive, facts.expected_workers).lower())
     return Finding(
         HEALTHY,
         title,
         Level.GREEN,
-        f"{waits or 'Nothing is due'} · {per_minute(pace)} ended"
-        f" · {share_of_workers(alive, facts.expected_workers).lower()}.",
+        f"{' · '.join(parts)}.",
         Step(step),
         evidence={
             "due": line.due,

@@ -118,7 +118,7 @@ def falling_behind(facts: Facts) -> Said | None:
     arrived, ended = total(minutes, _arrived), total(minutes, _ended)
     pace = rate(minutes, _ended)
     drain_s = 60 * line.due / pace if pace and line.due <= COUNT_LIMIT else None
-    alone = f", without new jobs in {span(drain_s)}" if drain_s else ""
+    alone = f", without new jobs in {span(drain_s)}" if drain_s and drain_s >= 60 else ""
     return Said(
         Level.AMBER,
         f"In {BEHIND_S / 60:.0f} minutes {counted(arrived, 'job')} came and {ended:,} ended;"

@@ -25,16 +25,13 @@ def percent(part: int, of: int) -> str:
 
 
 def share_of_workers(alive: int, expected: int) -> str:
-    """``3 of 3 workers live``; without an expectation ``3 workers live``."""
+    """``2 of 3 workers are alive``; without an expectation ``2 workers are alive``."""
+    verb = "is" if alive == 1 else "are"
     if expected:
-        return f"{alive} of {expected} workers {'lives' if alive == 1 else 'live'}"
-    if not alive:
-        return "No worker lives"
-    return f"{counted(alive, 'worker')} {'lives' if alive == 1 else 'live'}"
+        return f"{alive} of {expected} workers {verb} alive"
+    return f"{counted(alive, 'worker')} {verb} alive" if alive else "No worker is alive"
 
 
-def per_minute(rate: float | None) -> str:
-    """A rate: ``212/min``, ``0.4/min``; unknown: ``–/min``."""
-    if rate is None:
-        return "–/min"
+def per_minute(rate: float) -> str:
+    """A rate: ``212/min``, ``0.4/min``."""
     return f"{rate:,.0f}/min" if rate >= 10 or rate == 0 else f"{rate:.1f}/min"

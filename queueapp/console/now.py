@@ -55,6 +55,7 @@ def _context(seen: Overview, look: Look) -> Mapping[str, Any]:
         "chart": _chart(facts, seen),
         "errors": _part(facts, "groups", "failures"),
         "is_empty": seen.counts.value is not None and not any(seen.counts.value.values()),
+        "is_failing": any(one.rule == "failing" for one in look.verdict.findings),
         "final": FINAL,
         "open_scale": _open_scale(seen),
         "share": share,

@@ -14,6 +14,7 @@ from queueapp.jobs.verdict import RULES, Level, Thresholds, Verdict, reading, st
 from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
 from queueapp.jobs.verdict.facts import System
 from tests.factories import claim_one, make_job, outcome
+from tests.jobs.filling import FINISHED, analyze, fill
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
 from tests.scenes import ECHO, Scene, ago
@@ -615,6 +616,32 @@ def test_every_reading_is_one_statement_without_a_sequential_scan(
     assert len(sent) <= 10
     session.execute(sa.text("SET LOCAL enable_seqscan = off"))
     assert sequential_scans(session, sent) == []
+
+
+@pytest.mark.postgresql("buffers")
+def test_what_it_reads_follows_its_bounds_and_not_the_tables(
+    scene: Scene, engine: sa.Engine
+) -> None:
+    scene.worker()
+    scene.minutes(succeeded=1)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for _ in range(2):
+            fill(connection, 40_000, **FINISHED)
+            fill(connection, 30_000, available_at="now() + n * interval '1 s'", attempts="1")
+        analyze(connection)
+        with engine.connect() as asking, statements_of(engine) as sent:
+            verdict(asking, job_timeout_s=60)
+        read = sum(buffers(connection, *one) for one in sent[1:])
+
+    assert read <= 3_500
+
+
+def buffers(connection: sa.Connection, statement: str, parameters: Any) -> int:
+    connection.exec_driver_sql("SET enable_seqscan = off")
+    explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"
+    [[plan]] = connection.exec_driver_sql(explain, parameters).all()
+    tree = plan[0]["Plan"]
+    return int(tree["Shared Hit Blocks"] + tree["Shared Read Blocks"])
 
 
 def test_every_rule_and_field_is_told_once() -> None:

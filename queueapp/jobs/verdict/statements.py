@@ -13,7 +13,9 @@ from queueapp.jobs.why.statement import MOST_RUNNING, WORKERS
 
 # Priorities that are looked at, and in each the first jobs among which one that can run is sought.
 MOST_PRIORITIES = 100
-HEAD = 500
+HEAD = 300
+# Jobs that were tried before are sought among so many that are due soonest, over all priorities.
+MOST_SOONEST = 2_000
 # Jobs of a kind on hold that are counted.
 MOST_HELD = 1_000
 MOST_HOLDERS = 1_000
@@ -161,14 +163,16 @@ WITH RECURSIVE {PRIORITIES},
 candidates AS MATERIALIZED (
   (SELECT id, kind, status, attempts FROM (
      SELECT id, kind, status, attempts FROM jobs WHERE status = 'running'
-     ORDER BY claimed_at, id LIMIT {MOST_RUNNING}) r
+     ORDER BY claimed_at DESC, id DESC LIMIT {MOST_FAILURES}) r
    WHERE attempts > {KILLED} ORDER BY attempts DESC LIMIT {MOST_SUSPECTS})
   UNION ALL
-  (SELECT s.id, s.kind, 'queued', s.attempts FROM priorities p CROSS JOIN LATERAL (
-     SELECT id, kind, attempts, error_class FROM jobs
-     WHERE status = 'queued' AND priority = p.priority
-       AND available_at > statement_timestamp() - interval '5 min'
-     ORDER BY available_at, created_at, id LIMIT {HEAD}) s
+  (SELECT s.id, s.kind, 'queued', s.attempts FROM (
+     SELECT s.* FROM priorities p CROSS JOIN LATERAL (
+       SELECT id, kind, attempts, error_class FROM jobs
+       WHERE status = 'queued' AND priority = p.priority
+         AND available_at > statement_timestamp() - interval '5 min'
+       ORDER BY available_at, created_at, id LIMIT {HEAD}) s
+     LIMIT {MOST_SOONEST}) s
    WHERE s.error_class = 'LeaseLost' AND s.attempts >= {KILLED}
    LIMIT {MOST_SUSPECTS})
   UNION ALL
@@ -209,11 +213,13 @@ failed AS MATERIALIZED (
 ),
 retrying AS MATERIALIZED (
   SELECT s.id, s.kind, s.error_class, s.error_fingerprint, NULL::timestamptz AS finished_at
-  FROM priorities p CROSS JOIN LATERAL (
-    SELECT id, kind, error_class, error_fingerprint, attempts FROM jobs
-    WHERE status = 'queued' AND priority = p.priority
-      AND available_at > statement_timestamp()
-    ORDER BY available_at, created_at, id LIMIT {HEAD}) s
+  FROM (
+    SELECT s.* FROM priorities p CROSS JOIN LATERAL (
+      SELECT id, kind, error_class, error_fingerprint, attempts FROM jobs
+      WHERE status = 'queued' AND priority = p.priority
+        AND available_at > statement_timestamp()
+      ORDER BY available_at, created_at, id LIMIT {HEAD}) s
+    LIMIT {MOST_SOONEST}) s
   WHERE s.attempts > 0 AND s.error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
 ),
 groups AS (

@@ -56,6 +56,7 @@ def test_all_batches_of_an_operation_are_one_line_beside_its_plan(session: Sessi
     assert {act.operation for act in found} == {planned.id}
 
 
+@pytest.mark.postgresql("generate_series")
 def test_switches_are_found_behind_however_many_lines(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

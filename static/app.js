@@ -216,9 +216,7 @@ document.addEventListener("queue:changed", () => {
 const THEMES = ["auto", "light", "dark"];
 const theme = () => document.documentElement.dataset.theme || "auto";
 
-function showTheme() {
-  $("#theme-name").textContent = theme()[0].toUpperCase() + theme().slice(1);
-}
+const showTheme = () => ($("#theme-name").textContent = theme()[0].toUpperCase() + theme().slice(1));
 
 function nextTheme() {
   const next = THEMES[(THEMES.indexOf(theme()) + 1) % 3];
@@ -231,8 +229,7 @@ function nextTheme() {
 // --- Keys: single ones, off while typing and wherever the reader has turned them off ---
 
 const rows = () => $$("#panel tbody tr[id]");
-let current = null; // the row's id: the row itself may be replaced
-let pendingG = 0;
+let [current, pendingG] = [null, 0]; // current: the row's id, for the row may be replaced
 
 function move(step) {
   const all = rows();
@@ -299,7 +296,5 @@ if (address.searchParams.has("done")) {
   address.searchParams.delete("done");
   history.replaceState(history.state, "", address);
 }
-showPause();
-showTheme();
-showTicks();
+for (const show of [showPause, showTheme, showTicks]) show();
 setInterval(tellAges, 1000);

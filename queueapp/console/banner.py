@@ -86,9 +86,12 @@ def _page_of(*paths: str) -> str | None:
     return None if path is None else request.script_root + path
 
 
-def _badge() -> Mapping[str, str] | None:
-    """What stands beside the name: nothing on pages for people who may not read."""
-    look = _look()
+def _badge(*, fresh: bool) -> Mapping[str, str] | None:
+    """What stands beside the name: nothing on pages for people who may not read.
+
+    ``fresh``: the page shows what was just read; one that could not read it waits for no more.
+    """
+    look = _look(fresh=fresh)
     if look is None:
         return None
     first = look.verdict.first
@@ -102,12 +105,12 @@ def _say(response: Response) -> Response:
     return response
 
 
-def _look() -> Look | None:
+def _look(*, fresh: bool = True) -> Look | None:
     """The shared look; where everybody looks for himself, none is taken for a badge alone."""
     if g.get("principal") is None or request.blueprint != bp.name:
         return None
     app = _app()
-    if judgement.shared(app).life_s == 0 or request.method != "GET":
+    if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
     return judgement.present(app)
 

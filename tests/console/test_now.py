@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, queries, transitions
 from queueapp.jobs.queries import depth
-from queueapp.jobs.status import Status
+from queueapp.jobs.status import Event, Status
 from queueapp.jobs.verdict import statements
 from tests.console.conftest import Console, words
+from tests.console.hostile import MARK, TEXT
 from tests.factories import make_job
 from tests.scenes import ECHO, Scene
 
@@ -222,3 +223,19 @@ def test_a_long_kind_and_error_stay_whole_in_their_titles(
 
     assert f'title="{kind}"' in page
     assert f'title="{"E" * 200}"' in page
+
+
+def test_what_people_wrote_stays_text_in_the_banner_and_beside_it(
+    console: Console, scene: Scene
+) -> None:
+    scene.worker()
+    scene.minutes(2, succeeded=1)
+    scene.event(Event.QUEUE_PAUSED, "queue", 50, actor=f"user:{TEXT}", reason=TEXT)
+    scene.due(100)
+
+    page = console.get("/")
+
+    assert MARK in words(page)
+    for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload"):
+        assert raw not in page
+    assert re.search(r'<p class="verdict__cause" hx-ignore>The queue was paused', page)

@@ -9,7 +9,7 @@ from typing import get_args
 
 from flask import Flask
 
-from queueapp import judgement
+from queueapp import shared
 from queueapp.api import LARGEST_BODY, describe, lease_schemas
 from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
 from queueapp.api.list_schemas import JobsQuery
@@ -114,7 +114,7 @@ def test_what_to_do_is_said_of_every_rule() -> None:
     told = page.partition("## What to do")[2].partition("## Thresholds")[0].lower()
 
     assert [rule.code for rule in verdict.RULES if rule.title.lower() not in told] == []
-    assert f"{judgement.OLD_S:.0f} s" in page
+    assert f"{shared.OLD_S:.0f} s" in page
     assert f"stops after {reading.READING_S:.0f} s" in page
 
 

@@ -184,9 +184,17 @@ def test_an_old_head_of_the_line_and_no_ends_are_a_stall(scene: Scene) -> None:
 def test_waiting_behind_busy_workers_is_no_stall(scene: Scene, status: Status) -> None:
     scene.worker()
     scene.due(200)
-    scene.ended(20, status)
+    scene.ended(20, status, started_at=ago(30))
 
     assert rules(judged(scene)) == ["healthy"]
+
+
+def test_cancelling_what_waits_moves_nothing_on(scene: Scene) -> None:
+    scene.worker()
+    scene.due(200)
+    scene.ended(20, Status.CANCELLED)
+
+    assert rules(judged(scene)) == ["stalled"]
 
 
 def test_attempts_that_are_to_be_tried_again_are_ends_as_well(
@@ -547,14 +555,15 @@ def test_the_first_rule_that_applies_is_the_verdict_and_the_others_stand_below(
 def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A reading takes longer than it may."""
     monkeypatch.setattr(reading, "READING_S", 0.3)
-    monkeypatch.setattr(statements, name, "SELECT pg_sleep(2)")
+    owner = statements if hasattr(statements, name) else reading
+    monkeypatch.setattr(owner, name, "SELECT pg_sleep(2)")
 
 
 @pytest.mark.postgresql("statement_timeout")
 @pytest.mark.parametrize(
     ("statement", "part"),
     [
-        ("SWITCHES", "switches"), ("SIGNS", "workers"), ("LINE", "line"), ("MINUTES", "minutes"),
+        ("SWITCHES", "switches"), ("WORKERS", "workers"), ("LINE", "line"), ("MINUTES", "minutes"),
         ("SUSPECTS", "suspects"), ("GROUPS_OF", "failures"),
     ],
 )  # fmt: skip

@@ -14,15 +14,10 @@ from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.sqlite.reads import _DEPTHS, _LATEST, _OF_PRIORITY
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock, clock_text
-from queueapp.jobs.sqlite.why import _LINES, _WORKERS
+from queueapp.jobs.sqlite.why import _LINES
 from queueapp.jobs.verdict import statements
 from queueapp.jobs.why.statement import MOST_RUNNING
 
-_FIRST_SEEN = """
-SELECT scope, min(id) AS id FROM job_events
-WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :lately GROUP BY scope
-"""
-_AT = "SELECT created_at FROM job_events WHERE id = :id"
 _RUNNING = f"""
 SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at, timeout_s
 FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
@@ -34,7 +29,11 @@ SELECT count(*) AS n, min(available_at) AS at FROM (
   SELECT available_at FROM jobs WHERE status = 'held' AND held_for = 'kind' AND kind = :kind
   LIMIT :limit) WHERE available_at <= :now
 """
-_ENDED = "SELECT finished_at AS at FROM jobs WHERE finished_at IS NOT NULL ORDER BY 1 DESC LIMIT 1"
+_ENDED = """
+SELECT finished_at AS at FROM jobs
+WHERE finished_at IS NOT NULL AND (status <> 'cancelled' OR started_at IS NOT NULL)
+ORDER BY 1 DESC LIMIT 1
+"""
 _RETRIED = f"""
 SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT {statements.TAIL}
 """
@@ -58,16 +57,6 @@ ORDER BY id DESC LIMIT :looked_at
 def _switches(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     latest = fetch(connection, _LATEST, **given)
     return _one(now=clock(), switches=[dict(row._mapping) for row in latest])
-
-
-@instead_of(statements.SIGNS)
-def _signs(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-    first = {row.scope: row.id for row in fetch(connection, _FIRST_SEEN, **given)}
-    rows = [
-        (*row, fetch(connection, _AT, id=first[row.name])[0].created_at)
-        for row in fetch(connection, _WORKERS, **given)
-    ]
-    return made(("name", "seen_at", "data", "stopped_at", "stopped_for", "first_at"), rows)
 
 
 @instead_of(statements.LINE)

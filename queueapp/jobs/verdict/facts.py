@@ -115,10 +115,9 @@ class Hour:
 
 @dataclass(frozen=True)
 class Signs:
-    """Everybody who has signed as a worker, and when each release was first seen."""
+    """Everybody who has signed as a worker since yesterday."""
 
     workers: Sequence[Worker] = ()
-    first_seen: Mapping[str, datetime] = field(default_factory=dict)
     all_known: bool = True
 
     def live(self, now: datetime) -> list[Worker]:
@@ -138,8 +137,9 @@ class Signs:
         """When the newest release was first seen, if another was seen before it."""
         releases: dict[str, datetime] = {}
         for worker in self.workers:
-            if worker.release and (seen := self.first_seen.get(worker.name)):
-                releases[worker.release] = min(seen, releases.get(worker.release, seen))
+            release, seen = worker.told.get("release"), worker.first_seen_at
+            if release and seen:
+                releases[release] = min(seen, releases.get(release, seen))
         return max(releases.values()) if len(releases) > 1 else None
 
 

@@ -212,9 +212,8 @@ def _working_since(facts: Facts) -> datetime | None:
     """Since when there is somebody who could work."""
     if facts.signs is None:
         return None
-    seen = facts.signs.first_seen
     able = (worker for worker in facts.signs.live(facts.now) if worker.slots)
-    return min((seen[one.name] for one in able if one.name in seen), default=None)
+    return min((one.first_seen_at for one in able if one.first_seen_at), default=None)
 
 
 def wedged(facts: Facts) -> Said | None:

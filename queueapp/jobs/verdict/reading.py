@@ -33,8 +33,8 @@ from queueapp.jobs.verdict.facts import (
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
-from queueapp.jobs.why.facts import read_worker, whole_days
-from queueapp.jobs.why.statement import MOST_WORKERS
+from queueapp.jobs.why.facts import days_around, worker_of
+from queueapp.jobs.why.statement import MOST_WORKERS, WORKERS
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class _Reader:
         bound_reads(self._database, seconds=READING_S)
         first = self._part("switches", self._switches)
         now, controls = first or (database_now(self._database), None)
-        self._days = whole_days(now, now)
+        self._days = days_around(now, now)
         signs = self._part("workers", self._signs)
         line = self._part("line", self._line, _kinds_of(signs, controls, now), controls)
         running = [kind.kind for kind in line.kinds] if line else []
@@ -106,11 +106,9 @@ class _Reader:
         return row.now, read_switches(row.switches or ())
 
     def _signs(self) -> Signs:
-        rows = run(self._database, statements.SIGNS, most_workers=MOST_WORKERS, **self._near)
-        workers = [read_worker(row._asdict()) for row in rows]
-        return Signs(
-            workers, {row.name: row.first_at for row in rows}, all_known=len(rows) < MOST_WORKERS
-        )
+        rows = run(self._database, WORKERS, most_workers=MOST_WORKERS, **self._near)
+        workers = [worker_of(row._asdict()) for row in rows]
+        return Signs(workers, all_known=len(rows) < MOST_WORKERS)
 
     def _line(self, kinds: Sequence[str] | None, controls: Controls | None) -> Line:
         row: Any = run(
@@ -188,7 +186,7 @@ def _late(facts: Facts) -> Unread | None:
     if facts.signs is None or facts.hour is None:
         return None
     keepers = [one for one in facts.signs.live(facts.now) if not one.is_elsewhere]
-    since = min((facts.signs.first_seen[one.name] for one in keepers), default=None)
+    since = min((one.first_seen_at for one in keepers if one.first_seen_at), default=None)
     if facts.age_s(since) <= LINES_LATE_S:
         return None
     newest = facts.hour.minutes[-1].at if facts.hour.minutes else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
-from queueapp.jobs.why.statement import MOST_RUNNING, WORKERS
+from queueapp.jobs.why.statement import MOST_RUNNING
 
 # Priorities that are looked at, and in each the first jobs among which one that can run is sought.
 MOST_PRIORITIES = 100
@@ -32,24 +32,11 @@ MOST_SUSPECTS = 50
 KILLED = 2
 
 _LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
-_E_LATELY = "e.created_at >= %(lately)s::timestamptz AND e.created_at < %(tomorrow)s::timestamptz"
 
 SWITCHES = f"""
 SELECT statement_timestamp() AS now,
   set_config('plan_cache_mode', 'force_custom_plan', true) AS planned,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches
-"""
-
-# ``first_at``: the first sign since yesterday, so that a deploy can be told.
-SIGNS = f"""
-WITH RECURSIVE {WORKERS}
-SELECT w.name, w.seen_at, w.data, w.stopped_at, w.stopped_for, first.created_at AS first_at
-FROM workers w CROSS JOIN LATERAL (
-  SELECT e.created_at FROM job_events e
-  WHERE e.job_id IS NULL AND e.event = 'worker_seen' AND {_E_LATELY} AND e.scope = w.name
-  ORDER BY e.id LIMIT 1
-) first
-ORDER BY w.name
 """
 
 _DUE = """
@@ -60,6 +47,12 @@ ORDER BY available_at, created_at, id LIMIT {limit}"""
 _ENDED = """(SELECT finished_at FROM jobs
    WHERE status = '{status}' AND finished_at IS NOT NULL AND finished_at < 'infinity'
    ORDER BY finished_at DESC LIMIT 1)"""
+
+# Of cancelled jobs only those that ran: to cancel what waits moves nothing on.
+_STOPPED = f"""(SELECT max(finished_at) FROM (
+     SELECT finished_at, started_at FROM jobs
+     WHERE status = 'cancelled' AND finished_at IS NOT NULL AND finished_at < 'infinity'
+     ORDER BY finished_at DESC LIMIT {HEAD}) c WHERE started_at IS NOT NULL)"""
 
 # ``levels``: the priorities with due jobs, and of each the first one and the first that a live
 # worker can run (``kinds`` NULL: who lives is not known). ``cut``: the time-out ends the lease, so
@@ -110,7 +103,8 @@ SELECT statement_timestamp() AS now,
        WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
        ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
      WHERE j.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
-  greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed", "cancelled"))},
+  greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed"))},
+    {_STOPPED},
     (SELECT max(created_at) FROM (
        SELECT event, created_at FROM job_events WHERE {_LATELY}
        ORDER BY xid DESC, id DESC LIMIT {TAIL}) tail WHERE event = 'retry_scheduled')) AS ended_at

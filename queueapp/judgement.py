@@ -32,11 +32,6 @@ class Look:
     facts: Facts | None
     age_s: float = 0.0
 
-    @property
-    def is_old(self) -> bool:
-        """Whether it says nothing of the present any more."""
-        return self.age_s > OLD_S
-
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share one look at the queue; in tests everybody looks for himself."""

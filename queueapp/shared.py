@@ -91,20 +91,21 @@ class Shared(Generic[T]):
             return self._snapshot()
 
     def _fly(self, flight: _Flight) -> None:
-        began, value, failure = time.monotonic(), None, None
+        began, value, failure = time.monotonic(), None, "it was not completed"
         try:
-            value = self._read()
+            value, failure = self._read(), ""
         except Exception as error:
-            failure = self._name_failure(error)
-            if failure is None:
+            failure = self._name_failure(error) or ""
+            if not failure:
                 log.exception("a shared reading failed")
                 failure = "an error of ours, see the log"
-        with self._lock:
-            self._tried_at, self._failure = began, failure
-            if failure is None:
-                self._value, self._taken_at = value, began
-            self._flight = None
-        flight.landed.set()
+        finally:
+            with self._lock:
+                self._tried_at, self._failure = began, failure or None
+                if not failure:
+                    self._value, self._taken_at = value, began
+                self._flight = None
+            flight.landed.set()
 
     def _is_fresh(self) -> bool:
         return self._tried_at is not None and time.monotonic() < self._tried_at + self.life_s

@@ -37,11 +37,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Banner:
-    """The first finding and the others; ``is_stale``: what stands below is old."""
+    """The first finding and the others."""
 
     first: Shown
     others: tuple[Shown, ...]
-    is_stale: bool
 
 
 def init_app(app: Flask) -> None:
@@ -53,8 +52,7 @@ def init_app(app: Flask) -> None:
 def of(look: Look) -> Banner:
     """What the page shows."""
     found = look.verdict
-    others = tuple(_shown(one) for one in found.others)
-    return Banner(_shown(found.first), others, look.is_old)
+    return Banner(_shown(found.first), tuple(_shown(one) for one in found.others))
 
 
 def mark(look: Look) -> str:

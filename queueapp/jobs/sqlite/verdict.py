@@ -67,7 +67,7 @@ def _line(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     cut = {row.id for row in begun if _is_cut(row, given["job_timeout"])}
     return _one(
         now=now,
-        levels=_levels(connection, given["kinds"]),
+        heads=_heads(connection, given["kinds"]),
         running=len(running),
         overdue=sum(1 for row in running if row.lease_expires_at < now),
         first_expiry=min((row.lease_expires_at for row in running), default=None),
@@ -103,7 +103,7 @@ def _run(kind: str, rows: list[Row[Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _levels(connection: Connection, kinds: Sequence[str] | None) -> list[dict[str, Any]]:
+def _heads(connection: Connection, kinds: Sequence[str] | None) -> list[dict[str, Any]]:
     found = []
     for row in fetch(connection, _DEPTHS, most=statements.MOST_PRIORITIES):
         where = {"priority": row.priority, "now": clock_text()}

@@ -15,8 +15,8 @@ from queueapp.jobs.why.facts import Worker
 
 
 @dataclass(frozen=True)
-class Level:
-    """A priority with due jobs; ``jobs`` stops at COUNT_LIMIT + 1.
+class Head:
+    """The head of a priority's line of due jobs; ``jobs`` stops at COUNT_LIMIT + 1.
 
     ``at``: since when its first job is due. ``able_*``: the same of the first one that a live
     worker can run, None where there is none among the first ones.
@@ -67,7 +67,7 @@ class HeldKind:
 class Line:
     """What waits and what runs. ``ended_at``: when an attempt last ended, None: none is known."""
 
-    levels: Sequence[Level] = ()
+    heads: Sequence[Head] = ()
     running: int = 0
     overdue: int = 0
     first_expiry: datetime | None = None
@@ -80,17 +80,17 @@ class Line:
     @property
     def due(self) -> int:
         """Jobs that could start now."""
-        return sum(level.jobs for level in self.levels)
+        return sum(head.jobs for head in self.heads)
 
     @property
-    def oldest(self) -> Level | None:
+    def oldest(self) -> Head | None:
         """The priority whose first job has been due for longest."""
-        return min(self.levels, key=lambda level: level.at, default=None)
+        return min(self.heads, key=lambda head: head.at, default=None)
 
     @property
-    def oldest_able(self) -> Level | None:
+    def oldest_able(self) -> Head | None:
         """The same among those with a job that a live worker can run."""
-        able = [(level.able_at, level) for level in self.levels if level.able_at is not None]
+        able = [(head.able_at, head) for head in self.heads if head.able_at is not None]
         return min(able, key=lambda one: one[0])[1] if able else None
 
 

@@ -19,11 +19,11 @@ from queueapp.jobs.verdict.facts import (
     Facts,
     Group,
     Groups,
+    Head,
     HeldKind,
     Holding,
     Hour,
     KindCounts,
-    Level,
     Line,
     Running,
     Signs,
@@ -120,7 +120,7 @@ class _Reader:
             **self._near,
         )[0]
         return Line(
-            levels=[_with_instants(Level, each, "at", "able_at") for each in row.levels or ()],
+            heads=[_with_instants(Head, each, "at", "able_at") for each in row.heads or ()],
             running=row.running,
             overdue=row.overdue,
             first_expiry=row.first_expiry,

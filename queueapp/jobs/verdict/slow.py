@@ -37,7 +37,7 @@ def no_worker_for_kind(facts: Facts) -> Said | None:
     if not able or not signs.all_known or facts.controls.pause:
         return None
     known = able.union(facts.controls.held_kinds)
-    lonely = [one for one in line.levels if one.kind not in known]
+    lonely = [one for one in line.heads if one.kind not in known]
     oldest = min(lonely, key=lambda one: one.at, default=None)
     if oldest is None or facts.age_s(oldest.at) <= facts.thresholds.starving:
         return None
@@ -63,8 +63,8 @@ def starving(facts: Facts) -> Said | None:
     assert line is not None
     if facts.controls.pause or line.ended_at is None or facts.age_s(line.ended_at) > limits.quiet:
         return None
-    waiting = [one for one in line.levels if facts.age_s(one.able_at) > limits.starving]
-    for one in sorted(waiting, key=lambda level: level.able_at or facts.now):
+    waiting = [one for one in line.heads if facts.age_s(one.able_at) > limits.starving]
+    for one in sorted(waiting, key=lambda head: head.able_at or facts.now):
         higher = _flowing_above(facts, one.priority)
         if higher is not None:
             return Said(
@@ -93,7 +93,7 @@ def _flowing_above(facts: Facts, priority: int) -> int | None:
         return line.highest
     flowing = (
         one.priority
-        for one in line.levels
+        for one in line.heads
         if one.priority > priority and facts.age_s(one.able_at) <= facts.thresholds.starving
     )
     return max(flowing, default=None)

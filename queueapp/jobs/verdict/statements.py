@@ -54,7 +54,7 @@ _STOPPED = f"""(SELECT max(finished_at) FROM (
      WHERE status = 'cancelled' AND finished_at IS NOT NULL AND finished_at < 'infinity'
      ORDER BY finished_at DESC LIMIT {HEAD}) c WHERE started_at IS NOT NULL)"""
 
-# ``levels``: the priorities with due jobs, and of each the first one and the first that a live
+# ``heads``: the priorities with due jobs, and of each the first one and the first that a live
 # worker can run (``kinds`` NULL: who lives is not known). ``cut``: the time-out ends the lease, so
 # that its end does not tell when it was renewed.
 LINE = f"""
@@ -66,7 +66,7 @@ running AS MATERIALIZED (
       <= lease_expires_at + interval '1 s', false) AS cut
   FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 ),
-levels AS (
+heads AS (
   SELECT p.priority, due.jobs, oldest.id, oldest.kind, oldest.available_at AS at,
     able.id AS able_id, able.kind AS able_kind, able.available_at AS able_at
   FROM priorities p
@@ -75,14 +75,14 @@ levels AS (
     SELECT count(*) AS jobs FROM ({_DUE.format(columns="1", limit=COUNT_LIMIT + 1)}) d) due
   LEFT JOIN LATERAL (
     SELECT id, kind, available_at FROM (
-      {_DUE.format(columns="id, kind, available_at, created_at", limit=HEAD)}) head
+      {_DUE.format(columns="id, kind, available_at, created_at", limit=HEAD)}) first
     WHERE %(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])
     ORDER BY available_at, created_at, id LIMIT 1
   ) able ON true
   WHERE p.priority IS NOT NULL LIMIT {MOST_PRIORITIES}
 )
 SELECT statement_timestamp() AS now,
-  (SELECT jsonb_agg(l ORDER BY l.priority DESC) FROM levels l) AS levels,
+  (SELECT jsonb_agg(h ORDER BY h.priority DESC) FROM heads h) AS heads,
   (SELECT count(*) FROM running) AS running,
   (SELECT count(*) FROM running WHERE lease_expires_at < statement_timestamp()) AS overdue,
   (SELECT min(lease_expires_at) FROM running) AS first_expiry,

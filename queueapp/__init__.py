@@ -23,6 +23,7 @@ from queueapp import (
     console,
     error_handlers,
     handlers,
+    judgement,
     notifier,
 )
 from queueapp.extensions import db, migrate
@@ -67,7 +68,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             handlers=settings.handlers,
         )
     )
-    for edge in (auth, error_handlers, api, console, commands):
+    for edge in (auth, judgement, error_handlers, api, console, commands):
         edge.init_app(app)
     return app
 

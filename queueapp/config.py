@@ -14,6 +14,7 @@ from typing import Any
 
 from queueapp.database_address import database_url
 from queueapp.errors import SettingError
+from queueapp.jobs.verdict import Thresholds
 from queueapp.setting_readers import (
     Network,
     a_day_at_least,
@@ -28,6 +29,7 @@ from queueapp.setting_readers import (
     secret_key,
     size,
     switch,
+    thresholds,
     up_to_a_day,
     up_to_a_year,
     whole,
@@ -181,6 +183,15 @@ class Settings:
     idle_timeout: float = _setting(
         "QUEUE_IDLE_TIMEOUT", "5m", positive_duration,
         "When the server closes a connection that web or handlers do not use: others may need it.",
+    )  # fmt: skip
+    expected_workers: int = _setting(
+        "QUEUE_EXPECTED_WORKERS", "0", whole(0, 10_000),
+        "How many worker processes there should be; fewer are told of; 0: any number is fine.",
+    )  # fmt: skip
+    verdict: Thresholds = _setting(  # noqa: RUF009
+        "QUEUE_VERDICT", "", thresholds,
+        "Thresholds of the verdict that differ from the defaults: `stalled=5m failing=30%`; see"
+        " docs/verdict.md.",
     )  # fmt: skip
     release: str = _setting(
         "QUEUE_RELEASE", "", str,

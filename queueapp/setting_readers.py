@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from queueapp.jobs.verdict.thresholds import KINDS, Thresholds
+
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -92,6 +94,32 @@ def switch(text: str) -> bool:
     if text.strip().lower() not in known:
         raise ValueError("expected 1 or 0")
     return known[text.strip().lower()]
+
+
+def thresholds(text: str) -> Thresholds:
+    """Thresholds of the verdict by their names; those that are not named keep their defaults."""
+    given: dict[str, float] = {}
+    for part in names(text):
+        name, sign, value = part.partition("=")
+        if not sign or name not in KINDS:
+            raise ValueError(f"expected name=value, of the names {', '.join(KINDS)}")
+        given[name] = _THRESHOLDS[KINDS[name]](value)
+    return Thresholds(**given)
+
+
+def percent(text: str) -> float:
+    """A share from 0 to 1 in ``20%``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
+    if not match or float(match[1]) > 100:
+        raise ValueError("expected a share such as 20%")
+    return float(match[1]) / 100
+
+
+_THRESHOLDS: dict[str, Callable[[str], float]] = {
+    "span": positive_duration,
+    "percent": percent,
+    "whole": whole(1, 1_000_000),
+}
 
 
 def secret_key(text: str) -> str:

@@ -39,7 +39,8 @@ function refreshNow() {
   if (panel()) htmx.trigger(panel(), "refresh");
 }
 
-function succeeded(asOf) {
+function succeeded(asOf, verdict) {
+  showVerdict(verdict);
   if (refresh.failures) say($("#live"), "The connection is back.");
   Object.assign(refresh, { failures: 0, next: 0, clock: Date.parse(asOf) - Date.now() });
   const shown = $("#as-of time");
@@ -72,7 +73,7 @@ document.addEventListener("htmx:config:request", (event) => {
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (!isPoll(ctx)) return;
   const { status, headers } = ctx.response;
-  if (status < 400) succeeded(headers.get("Queue-As-Of"));
+  if (status < 400) succeeded(headers.get("Queue-As-Of"), headers.get("Queue-Verdict"));
   else failed(status, headers.get("Retry-After"));
 });
 // A panel that could not be had stays as it was; no notice for each failed poll.
@@ -101,6 +102,18 @@ addEventListener("scrollend", () => {
   $("#as-of-note").textContent = isReadingLog() ? "· waits while you read" : "";
   if (!isReadingLog() && !refresh.paused) refreshNow();
 });
+
+// The verdict, on every page and also while nothing is new: in the badge, the title and the icon.
+function showVerdict(told) {
+  const [, level, title] = told?.match(/^(\w+) (.+)$/) ?? [];
+  const badge = level && $(`#badge:not([data-told="${told}"])`);
+  if (!badge) return;
+  Object.assign(badge.dataset, { level, told });
+  say($("#live"), `The queue: ${(badge.lastChild.textContent = title)}.`);
+  $("#icon").href = $("#icon").dataset[level];
+  const mark = level === "green" ? "" : `● ${title.toUpperCase()} · `;
+  document.title = mark + document.title.replace(/^● [^·]+ · /, "");
+}
 
 // --- Ages go on between refreshes, by the database's clock ---
 
@@ -203,9 +216,7 @@ document.addEventListener("queue:changed", () => {
 const THEMES = ["auto", "light", "dark"];
 const theme = () => document.documentElement.dataset.theme || "auto";
 
-function showTheme() {
-  $("#theme-name").textContent = theme()[0].toUpperCase() + theme().slice(1);
-}
+const showTheme = () => ($("#theme-name").textContent = theme()[0].toUpperCase() + theme().slice(1));
 
 function nextTheme() {
   const next = THEMES[(THEMES.indexOf(theme()) + 1) % 3];
@@ -218,8 +229,7 @@ function nextTheme() {
 // --- Keys: single ones, off while typing and wherever the reader has turned them off ---
 
 const rows = () => $$("#panel tbody tr[id]");
-let current = null; // the row's id: the row itself may be replaced
-let pendingG = 0;
+let [current, pendingG] = [null, 0]; // current: the row's id, for the row may be replaced
 
 function move(step) {
   const all = rows();
@@ -286,7 +296,5 @@ if (address.searchParams.has("done")) {
   address.searchParams.delete("done");
   history.replaceState(history.state, "", address);
 }
-showPause();
-showTheme();
-showTicks();
+for (const show of [showPause, showTheme, showTicks]) show();
 setInterval(tellAges, 1000);

@@ -18,6 +18,7 @@ from queueapp.api import (
     openapi,
     operations,
     stats,
+    verdict,
     waiting,
 )
 from queueapp.api.contract import API_VERSION, VERSION, is_ours
@@ -34,8 +35,8 @@ def init_app(app: Flask) -> None:
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
-    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, openapi, docs_page)
-    for part in (*parts, health):
+    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict)
+    for part in (*parts, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

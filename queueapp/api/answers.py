@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from queueapp.jobs.status import Status
+from queueapp.jobs.verdict import Level
 
 # A member that is left out where it says nothing.
 _NOT_ALWAYS: Any = None
@@ -201,6 +202,9 @@ class Health(BaseModel):
     """The process answers."""
 
     status: Literal["ok"]
+    verdict: Annotated[Level, _says("The queue's; what is not known is never green.")]
+    rule: Annotated[str, _says("The rule behind it; `GET /api/verdict` tells more.")]
+    age_s: Annotated[float, _says("How old that is.")]
 
 
 class Ready(BaseModel):

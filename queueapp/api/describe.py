@@ -68,7 +68,7 @@ def why(answer: Why) -> dict[str, Any]:
         "rule": answer.rule,
         "sentence": answer.sentence,
         "next_step": answer.next_step,
-        "evidence": _deep(answer.evidence),
+        "evidence": deep(answer.evidence),
         "also": [{"rule": one.rule, "sentence": one.sentence} for one in answer.also],
         "as_of": instant(answer.as_of),
     }
@@ -104,9 +104,10 @@ def _plain(value: Any) -> Any:
     return instant(value) if isinstance(value, datetime) else value
 
 
-def _deep(value: Any) -> Any:
+def deep(value: Any) -> Any:
+    """A value with the instants in it written out."""
     if isinstance(value, dict):
-        return {name: _deep(item) for name, item in value.items()}
+        return {name: deep(item) for name, item in value.items()}
     return _plain(value)
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import reduce
 
-from queueapp.jobs.queries import Outcomes, Throughput
 from queueapp.jobs.status import Status
+from queueapp.jobs.verdict.minutes import Minute, p95_s
 
 HEIGHT = 100.0
-STEP = 20.0
-BAR = 16.0
+WIDTH = 1200.0
+HOUR_S = 3600.0
 # From the bottom up, always: a stack that is re-sorted by size cannot be compared.
 STACK = (Status.SUCCEEDED, Status.CANCELLED, Status.FAILED)
 # What is there must be seen, however small beside the rest.
 _LEAST = 1.5
+# A busy queue fills several lines a minute: they are drawn as one.
+_NARROWEST_S = 50.0
+# Between two columns.
+_GAP = 3.0
+# The scale of waits: each step twice the one before, from 1 ms to a little more than an hour.
+_LAST_STEP = 22
 
 
 @dataclass(frozen=True)
@@ -29,33 +38,60 @@ class Block:
 
 @dataclass(frozen=True)
 class Column:
-    """One minute. ``complete``: every outcome of it was counted."""
+    """What one line of the statistics tells, at its place. ``counts``: jobs that ended, a minute.
 
-    minute: datetime
+    ``wait_s``: 95 of 100 that started waited no longer, None when none did; ``wait_y``: drawn.
+    """
+
+    since: datetime
+    at: datetime
     x: float
-    counts: dict[Status, int | None]
+    width: float
+    counts: dict[Status, int]
     blocks: tuple[Block, ...]
-    complete: bool
+    wait_s: float | None
+    wait_y: float | None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that somebody did at a moment of the hour."""
+
+    at: datetime
+    x: float
+    said: str
 
 
 @dataclass(frozen=True)
 class Chart:
-    """``peak``: the most jobs that ended in one minute; ``totals``: those counted, by outcome."""
+    """``peak``: the most jobs that ended in a minute; ``totals``: those of the hour, by outcome."""
 
     columns: list[Column]
+    marks: list[Mark]
     peak: int
     totals: dict[Status, int]
-    width: float
-    cut: tuple[Status, ...]
+    from_: datetime
+    to: datetime
+
+    @property
+    def last_wait_s(self) -> float | None:
+        """The wait of the newest column that has one."""
+        waits = (column.wait_s for column in reversed(self.columns))
+        return next((wait for wait in waits if wait is not None), None)
 
 
-def chart_of(throughput: Throughput) -> Chart:
-    """Lay out the throughput: one stacked column a minute."""
-    minutes = throughput.minutes
-    peak = max((_total(minute) for minute in minutes), default=0)
-    totals = {status: sum(m.counts[status] or 0 for m in minutes) for status in STACK}
-    columns = [_column(place, minute, peak) for place, minute in enumerate(minutes)]
-    return Chart(columns, peak, totals, STEP * len(columns), throughput.cut)
+def chart_of(
+    minutes: Sequence[Minute], now: datetime, marks: Iterable[tuple[datetime, str]] = ()
+) -> Chart:
+    """Lay out the last hour: one stacked column for each line of the statistics."""
+    from_ = now - timedelta(seconds=HOUR_S)
+    lines = [line for line in _merged(minutes) if line.at > from_]
+    rates = [_rates(line) for line in lines]
+    peak = max((sum(rate.values()) for rate in rates), default=0)
+    totals = {status: sum(line.count(status) for line in lines) for status in STACK}
+    columns = [_column(line, rate, peak, from_) for line, rate in zip(lines, rates, strict=True)]
+    drawn = [Mark(at, _x(at, from_), said) for at, said in marks if at > from_]
+    return Chart(columns, sorted(drawn, key=lambda mark: mark.at), peak, totals, from_, now)
 
 
 def share(number: int | None, of: int) -> float:
@@ -65,20 +101,64 @@ def share(number: int | None, of: int) -> float:
     return round(max(_LEAST, 100.0 * min(number, of) / of), 2)
 
 
-def _total(minute: Outcomes) -> int:
-    return sum(minute.counts[status] or 0 for status in STACK)
+def _merged(minutes: Sequence[Minute]) -> Iterator[Minute]:
+    held: list[Minute] = []
+    for minute in minutes:
+        held.append(minute)
+        if (minute.at - held[0].since).total_seconds() >= _NARROWEST_S:
+            yield reduce(_sum, held)
+            held = []
+    if held:
+        yield reduce(_sum, held)
 
 
-def _column(place: int, minute: Outcomes, peak: int) -> Column:
-    complete = all(minute.counts[status] is not None for status in STACK)
-    x = place * STEP + (STEP - BAR) / 2
-    return Column(minute.minute, x, minute.counts, tuple(_blocks(minute, peak)), complete)
+def _sum(one: Minute, other: Minute) -> Minute:
+    return Minute(
+        other.at,
+        one.since,
+        Counter(one.events) + Counter(other.events),
+        one.retries + other.retries,
+        Counter(one.waits) + Counter(other.waits),
+    )
 
 
-def _blocks(minute: Outcomes, peak: int) -> Iterator[Block]:
+def _rates(line: Minute) -> dict[Status, int]:
+    """Ends a minute, each that there was at least 1."""
+    minutes = max((line.at - line.since).total_seconds(), 1.0) / 60
+    counts = {status: line.count(status) for status in STACK}
+    return {status: max(1, round(n / minutes)) if n else 0 for status, n in counts.items()}
+
+
+def _column(line: Minute, counts: dict[Status, int], peak: int, from_: datetime) -> Column:
+    since = max(line.since, from_)
+    x, end = _x(since, from_), _x(line.at, from_)
+    wait = p95_s(line.waits)
+    return Column(
+        line.since,
+        line.at,
+        x,
+        max(round(end - x - _GAP, 2), 1.0),
+        counts,
+        tuple(_blocks(counts, peak)),
+        wait,
+        None if wait is None else wait_y(wait),
+    )
+
+
+def _x(at: datetime, from_: datetime) -> float:
+    return round(WIDTH * (at - from_).total_seconds() / HOUR_S, 2)
+
+
+def wait_y(seconds: float) -> float:
+    """Where a wait stands on its scale, each step of which doubles."""
+    step = math.ceil(math.log2(max(seconds, 0.001) * 1000))
+    return round(HEIGHT * (1 - (min(step, _LAST_STEP) + 1) / (_LAST_STEP + 1)), 2)
+
+
+def _blocks(counts: dict[Status, int], peak: int) -> Iterator[Block]:
     top = HEIGHT
     for status in STACK:
-        height = share(minute.counts[status], peak)
+        height = share(counts[status], peak)
         if height:
             top -= height
             yield Block(status, round(max(top, 0.0), 2), height)

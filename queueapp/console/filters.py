@@ -25,6 +25,7 @@ def init_app(app: Flask) -> None:
         elapsed,
         iso,
         plural,
+        rate,
         pretty,
         size,
         stamp,
@@ -87,6 +88,13 @@ def count(number: int | None) -> str:
     if number is None:
         return UNKNOWN
     return f"{COUNT_LIMIT:,}+" if number > COUNT_LIMIT else f"{number:,}"
+
+
+def rate(number: float | None) -> str:
+    """How many a minute: whole from 10 on, else with a decimal, ``–`` when it is not known."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
 
 
 def plural(number: int, word: str) -> str:

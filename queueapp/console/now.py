@@ -1,65 +1,91 @@
-"""The first page: what is the state of the queue, and does it move?"""
+"""The first page: is the queue well, what is its state, and does it move?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
-from flask import Response
-from sqlalchemy.orm import Session
+from flask import Response, current_app
 
+from queueapp import judgement
 from queueapp.auth import Permission, permits
+from queueapp.console import banner, overview
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.charts import chart_of, share
-from queueapp.console.readings import Reading, tried
-from queueapp.extensions import db
-from queueapp.jobs import queries
-from queueapp.jobs.queries import PriorityDepth, Pulse, WaitingCounts
-from queueapp.jobs.status import FINAL, Status
+from queueapp.console.overview import Overview
+from queueapp.console.readings import Reading
+from queueapp.errors import DatabaseUnavailable
+from queueapp.jobs.control import SWITCHES
+from queueapp.jobs.queries import PriorityDepth, WaitingCounts
+from queueapp.jobs.status import FINAL, Event, Status
+from queueapp.jobs.verdict import Facts, Numbers
+from queueapp.judgement import Look
 
-HOUR = timedelta(hours=1)
 _PRIORITIES_SHOWN = 8
+_MARKED = {*SWITCHES, Event.OP_PLANNED}
 
 
 @bp.get("/")
 @permits(Permission.READ)
 def now() -> Response:
-    """Show the numbers of the moment, the last minutes, long runs and new failures."""
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
-    longest = tried(session, queries.longest_running)
-    # The chart moves on with the minute; progress leaves no line in the ledger.
-    mark = f"{pulse.mark} {pulse.now:%H:%M} {longest.reason} {_progress(longest)}"
-    return answer(
-        "now", as_of=pulse.now, mark=mark, context=lambda: _context(session, pulse, longest)
-    )
+    """Show the verdict, the numbers of the moment, the last hour, long runs and errors."""
+    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    look = judgement.present(app)
+    found = overview.shared(app).get()
+    if found.value is None:
+        raise DatabaseUnavailable(f"{found.failure}; try again", retry_after=5)
+    seen = found.value
+    mark = f"{seen.mark} {banner.mark(look)}"
+    return answer("now", as_of=seen.pulse.now, mark=mark, context=lambda: _context(seen, look))
 
 
-def _context(session: Session, pulse: Pulse, longest: Reading[Any]) -> Mapping[str, Any]:
-    counts = tried(session, queries.status_counts)
-    depths = tried(session, queries.depth_by_priority)
-    throughput = tried(session, queries.throughput, pulse.now)
+def _context(seen: Overview, look: Look) -> Mapping[str, Any]:
+    facts, depths = look.facts, seen.depths
     return {
-        "counts": counts,
-        "depths": depths,
+        **seen.parts,
+        "banner": banner.of(look),
+        "numbers": Numbers.of(facts) if facts else None,
+        "expected": facts.expected_workers if facts else 0,
         "priorities": (depths.value or [])[:_PRIORITIES_SHOWN],
         "more_priorities": len((depths.value or [])[_PRIORITIES_SHOWN:]),
         "waiting": _waiting(depths),
         "oldest": _oldest(depths),
-        "failed": tried(session, queries.failed_since, HOUR),
-        "chart": Reading(
-            chart_of(throughput.value) if throughput.value else None, throughput.reason
-        ),
-        "longest": longest,
-        "failures": tried(session, queries.newest_failures),
-        "is_empty": counts.value is not None and not any(counts.value.values()),
+        "chart": _chart(facts, seen),
+        "errors": _part(facts, "groups", "failures"),
+        "is_empty": seen.counts.value is not None and not any(seen.counts.value.values()),
+        "is_failing": any(one.rule == "failing" for one in look.verdict.findings),
         "final": FINAL,
-        "open_scale": _open_scale(counts, depths),
+        "open_scale": _open_scale(seen),
         "share": share,
     }
+
+
+def _part(facts: Facts | None, part: str, reading: str) -> Reading[Any]:
+    """A part of what the verdict was made from, or why it could not be read."""
+    if facts is None:
+        return Reading(None, "the database does not answer")
+    reasons = (one.reason for one in facts.unread if one.reading == reading)
+    return Reading(facts.of(part), next(reasons, None))
+
+
+def _chart(facts: Facts | None, seen: Overview) -> Reading[Any]:
+    hour = _part(facts, "hour", "minutes")
+    if facts is None or hour.value is None:
+        return hour
+    return Reading(chart_of(hour.value.minutes, seen.pulse.now, _marks(facts, seen)))
+
+
+def _marks(facts: Facts, seen: Overview) -> Iterator[tuple[datetime, str]]:
+    """What was done on purpose in the hour: it explains the chart."""
+    if facts.signs and facts.signs.deployed_at:
+        yield facts.signs.deployed_at, "deploy"
+    for act in seen.actions.value or ():
+        if act.event in _MARKED:
+            said = act.event.replace("_", " ").replace("op planned", "operation")
+            kind = (act.scope or "").partition("kind:")[2]
+            yield act.at, f"{said}{' ' + kind if kind else ''} by {act.actor}"
 
 
 def _waiting(depths: Reading[list[PriorityDepth]]) -> Reading[WaitingCounts]:
@@ -73,14 +99,10 @@ def _oldest(depths: Reading[list[PriorityDepth]]) -> PriorityDepth | None:
     return min(due, key=lambda depth: (depth.oldest_at is None, depth.oldest_at), default=None)
 
 
-def _open_scale(counts: Reading[dict[Status, int]], depths: Reading[list[PriorityDepth]]) -> int:
+def _open_scale(seen: Overview) -> int:
     """The largest number of unfinished jobs in one row: the full length of a bar."""
-    waiting = _waiting(depths).value
+    waiting = _waiting(seen.depths).value
     numbers = [waiting.due, waiting.scheduled] if waiting else []
-    if counts.value:
-        numbers += [number for status, number in counts.value.items() if status not in FINAL]
+    counts: dict[Status, int] = seen.counts.value or {}
+    numbers += [number for status, number in counts.items() if status not in FINAL]
     return max(numbers, default=0)
-
-
-def _progress(longest: Reading[Any]) -> str:
-    return ",".join(f"{row.id}:{row.progress}" for row in longest.value or ())

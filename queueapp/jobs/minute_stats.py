@@ -45,13 +45,15 @@ def _histogram(name: str, event: str) -> str:
 
 _READ = f"""
 WITH news AS MATERIALIZED (
-  SELECT xid, id, kind, event, data, created_at FROM job_events
+  SELECT xid, id, kind, event, attempt, data, created_at FROM job_events
   WHERE (xid, id) > (%(xid)s::xid8, %(id)s) AND xid < pg_snapshot_xmin(pg_current_snapshot())
   ORDER BY xid, id LIMIT %(limit)s
 ),
 counts AS (
-  SELECT kind, jsonb_object_agg(event, n) AS events FROM (
-    SELECT kind, event, count(*) AS n FROM news WHERE kind IS NOT NULL GROUP BY 1, 2) c
+  SELECT kind, jsonb_object_agg(event, n) AS events, sum(again) AS retries FROM (
+    SELECT kind, event, count(*) AS n,
+      count(*) FILTER (WHERE event = 'claimed' AND attempt > 1) AS again
+    FROM news WHERE kind IS NOT NULL GROUP BY 1, 2) c
   GROUP BY kind
 ),{_histogram("wait", "event = 'claimed'")},{_histogram("run", "event <> 'claimed'")}
 SELECT
@@ -60,7 +62,7 @@ SELECT
   (SELECT count(*) FROM news) AS read,
   (SELECT min(created_at) FROM news) AS since,
   (SELECT jsonb_object_agg(kind, jsonb_build_object('events', events,
-     'wait', coalesce(wait, '{{}}'), 'run', coalesce(run, '{{}}')))
+     'retries', retries, 'wait', coalesce(wait, '{{}}'), 'run', coalesce(run, '{{}}')))
    FROM counts LEFT JOIN waits USING (kind) LEFT JOIN runs USING (kind)) AS kinds
 """
 

@@ -9,17 +9,20 @@ from typing import get_args
 
 from flask import Flask
 
+from queueapp import shared
 from queueapp.api import LARGEST_BODY, describe, lease_schemas
 from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
 from queueapp.api.list_schemas import JobsQuery
 from queueapp.api.operation_schemas import Operation, OperationBody, OperationFilter
 from queueapp.api.operations import MOST_BATCHES
 from queueapp.api.schemas import EventsQuery, JobBody
+from queueapp.api.verdict import Verdict
 from queueapp.auth import Permission, Role
 from queueapp.auth.access import declared
 from queueapp.auth.roles import GRANTS
-from queueapp.jobs import operations
+from queueapp.jobs import operations, verdict
 from queueapp.jobs.operations import BATCH
+from queueapp.jobs.verdict import reading
 from queueapp.jobs.why import RULES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
@@ -94,6 +97,25 @@ def test_every_field_of_moves_is_documented() -> None:
 def test_the_limits_are_those_of_the_code() -> None:
     assert LARGEST_BODY == 1024 * 1024
     assert "1 MiB" in section("Limits")
+
+
+def test_the_verdict_is_the_one_that_is_documented() -> None:
+    [found] = re.findall(r"```json\n(.+?)```", section("Is the queue well?"), re.DOTALL)
+    example = json.loads(found)
+    rule = next(rule for rule in verdict.RULES if rule.code == example["rule"])
+
+    assert set(example) == set(Verdict.model_fields)
+    assert set(example["evidence"]) == set(rule.fields)
+    assert (example["title"], example["level"] in rule.levels) == (rule.title, True)
+
+
+def test_what_to_do_is_said_of_every_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text()
+    told = page.partition("## What to do")[2].partition("## Thresholds")[0].lower()
+
+    assert [rule.code for rule in verdict.RULES if rule.title.lower() not in told] == []
+    assert f"{shared.OLD_S:.0f} s" in page
+    assert f"stops after {reading.READING_S:.0f} s" in page
 
 
 def test_the_why_answer_is_the_one_that_is_documented() -> None:

@@ -6,58 +6,95 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queueapp.console.charts import HEIGHT, chart_of, share
-from queueapp.jobs.queries import Outcomes, Throughput
+from queueapp.console.charts import HEIGHT, WIDTH, Chart, chart_of, share, wait_y
 from queueapp.jobs.status import Status
+from queueapp.jobs.verdict.minutes import Minute
 
-START = datetime(2026, 11, 29, 15, 0, tzinfo=UTC)
+NOW = datetime(2026, 11, 29, 15, 0, tzinfo=UTC)
 
 
-def minutes(*counts: tuple[int | None, int | None, int | None]) -> Throughput:
-    """Minutes of (succeeded, cancelled, failed)."""
-    order = (Status.SUCCEEDED, Status.CANCELLED, Status.FAILED)
-    return Throughput(
-        [
-            Outcomes(START + timedelta(minutes=n), dict(zip(order, row, strict=True)))
-            for n, row in enumerate(counts)
-        ],
-        (),
-    )
+def line(back: float, *counts: int, span_s: float = 60, **more: dict[int, int]) -> Minute:
+    """A line of (succeeded, cancelled, failed) that ended ``back`` minutes ago."""
+    at = NOW - timedelta(minutes=back)
+    events = dict(zip(("succeeded", "cancelled", "failed"), counts, strict=False))
+    return Minute(at, at - timedelta(seconds=span_s), events, 0, more.get("waits", {}))
+
+
+def chart(*lines: Minute) -> Chart:
+    return chart_of(lines, NOW)
 
 
 def test_the_highest_column_fills_the_chart() -> None:
-    chart = chart_of(minutes((10, 0, 0), (30, 5, 5)))
+    drawn = chart(line(1, 10, 0, 0), line(0, 30, 5, 5))
 
-    assert chart.peak == 40
-    assert sum(block.height for block in chart.columns[1].blocks) == HEIGHT
-    assert chart.columns[1].blocks[-1].y == 0
+    assert drawn.peak == 40
+    assert sum(block.height for block in drawn.columns[1].blocks) == HEIGHT
+    assert drawn.columns[1].blocks[-1].y == 0
+    assert drawn.totals[Status.SUCCEEDED] == 40
 
 
 def test_outcomes_are_always_stacked_in_one_order() -> None:
-    chart = chart_of(minutes((1, 2, 3), (3, 2, 1)))
+    drawn = chart(line(1, 1, 2, 3), line(0, 3, 2, 1))
 
-    orders = [[block.status for block in column.blocks] for column in chart.columns]
+    orders = [[block.status for block in column.blocks] for column in drawn.columns]
     assert orders[0] == orders[1] == [Status.SUCCEEDED, Status.CANCELLED, Status.FAILED]
 
 
 def test_one_failure_among_very_many_is_still_drawn() -> None:
-    [column] = chart_of(minutes((1_000_000, 0, 1))).columns
+    [column] = chart(line(0, 1_000_000, 0, 1)).columns
 
     assert column.blocks[-1].height >= 1
 
 
-def test_a_minute_that_was_not_counted_is_marked_and_not_drawn_as_zero() -> None:
-    unknown, known = chart_of(minutes((None, 0, 0), (1, 0, 0))).columns
+def test_a_line_stands_where_its_time_is_and_as_wide_as_it_lasted() -> None:
+    first, second = chart(line(30, 1), line(0, 300, span_s=180)).columns
 
-    assert not unknown.complete
-    assert known.complete
+    assert first.x + first.width == pytest.approx(WIDTH / 2, abs=4)
+    assert second.x == pytest.approx(WIDTH * 0.95)
+    # By the minute, so that widths do not make it look busier.
+    assert second.counts[Status.SUCCEEDED] == 100
+
+
+def test_lines_that_follow_within_a_minute_are_drawn_as_one() -> None:
+    many = [line(1 - n / 5, 100, span_s=12, waits={3: 1}) for n in range(1, 6)]
+
+    [column] = chart(*many).columns
+
+    assert column.counts[Status.SUCCEEDED] == 500
+    assert column.wait_s == 0.008
+
+
+def test_what_was_not_counted_leaves_a_gap_and_what_is_older_is_left_out() -> None:
+    drawn = chart(line(70, 9), line(40, 1), line(0, 1))
+
+    assert len(drawn.columns) == 2
+    assert drawn.columns[1].x - drawn.columns[0].x > WIDTH / 2
+
+
+def test_the_wait_is_on_a_scale_that_doubles() -> None:
+    assert [wait_y(0.001 * 2**n) for n in (0, 1, 2)] == [
+        pytest.approx(HEIGHT * (1 - n / 23), abs=0.01) for n in (1, 2, 3)
+    ]
+    assert wait_y(10**9) == 0
+    drawn = chart(line(1, 1, waits={12: 100}), line(0, 1))
+    assert drawn.columns[1].wait_y is None
+    assert drawn.last_wait_s == 4.096
+
+
+def test_marks_stand_at_their_moment_in_the_hour() -> None:
+    marks = [(NOW - timedelta(minutes=15), "deploy"), (NOW - timedelta(hours=2), "pause")]
+
+    [mark] = chart_of([line(0, 1)], NOW, marks).marks
+
+    assert (mark.said, mark.x) == ("deploy", WIDTH * 0.75)
 
 
 def test_nothing_at_all_draws_nothing() -> None:
-    chart = chart_of(minutes((0, 0, 0)))
+    drawn = chart(line(0, 0, 0, 0))
 
-    assert chart.peak == 0
-    assert chart.columns[0].blocks == ()
+    assert drawn.peak == 0
+    assert drawn.columns[0].blocks == ()
+    assert chart().columns == []
 
 
 @pytest.mark.parametrize(

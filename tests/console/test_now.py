@@ -1,7 +1,8 @@
-"""The first page: right numbers, honest about what it does not know, helpful when empty."""
+"""The first page: the verdict first, right numbers, honest about what it does not know."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,15 +10,23 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import queries
+from queueapp.jobs import control, queries, transitions
 from queueapp.jobs.queries import depth
-from queueapp.jobs.status import Status
+from queueapp.jobs.status import Event, Status
+from queueapp.jobs.verdict import statements
 from tests.console.conftest import Console, words
+from tests.console.hostile import MARK, TEXT
 from tests.factories import make_job
+from tests.scenes import ECHO, Scene
 
 
 def later() -> datetime:
     return datetime.now(UTC) + timedelta(hours=1)
+
+
+@pytest.fixture
+def scene(session: Session) -> Scene:
+    return Scene(session)
 
 
 def test_an_empty_queue_teaches_how_to_make_the_first_job(console: Console) -> None:
@@ -32,35 +41,102 @@ def test_an_empty_queue_teaches_how_to_make_the_first_job(console: Console) -> N
     assert "10,000" not in page
 
 
+def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
+    console: Console, scene: Scene
+) -> None:
+    scene.worker()
+    scene.minutes(claimed=100, retries=60, succeeded=100)
+    job = scene.due(200)
+    slow = scene.running(150)
+
+    page = console.get("/")
+
+    shown = words(page)
+    assert "Stalled Job " + str(job.id) + " (demo.echo) is due for 3 min 20 s" in shown
+    assert f"the longest with job {slow.id} (demo.echo)" in shown
+    assert "Next: Look at the longest runs, and cancel what is stuck." in shown
+    assert '<a href="/jobs?status=running">Look at the longest runs' in page
+    assert "Retry storm 60 % of 500 starts in 5 minutes are retries" in shown
+    assert "<title>● STALLED · Now · development · queue</title>" in page
+    assert re.search(r'<link rel="icon" id="icon" href="/static/favicon-red.svg', page)
+    assert re.search(r'id="badge" data-level="red" .*?<span>Stalled</span>', page)
+
+
+def test_when_all_is_well_the_title_is_plain(console: Console, scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(succeeded=212, enqueued=100)
+    scene.ended(5)
+
+    page = console.get("/")
+
+    assert "<title>Now · development · queue</title>" in page
+    assert "Healthy Nothing is due · 212/min ended · 1 worker is alive." in words(page)
+    assert 'href="/static/favicon.svg' in page
+
+
 def test_the_numbers_of_the_moment_are_those_of_the_queue(
-    console: Console, session: Session
+    console: Console, session: Session, scene: Scene
 ) -> None:
     oldest = make_job(session, available_at=datetime.now(UTC) - timedelta(hours=2))
     for status in Status:
         make_job(session, status)
     make_job(session, available_at=later())
     make_job(session, available_at=later(), attempts=1)
-    session.commit()
+    scene.worker(slots=4)
+    scene.minutes(enqueued=30, succeeded=18, failed=2)
 
     shown = words(console.get("/"))
 
     assert "oldest due has waited 2h 00m job " + str(oldest.id) in shown
-    assert "due now 2 " in shown
-    assert "running 1 held by workers" in shown
-    assert "scheduled 2 1 of them to be retried" in shown
-    assert "failed in the last hour 1" in shown
+    assert "due now 2 2 scheduled , 1 to be retried" in shown
+    assert "came and ended per minute 30 / 20 over five minutes" in shown
+    assert "attempts that failed, 10 min 10 % of 200 · 1 for good in 1 h" in shown
+    assert "workers alive 1 1 running , 4 threads" in shown
 
 
-def test_the_chart_has_a_table_with_the_same_numbers(console: Console, session: Session) -> None:
-    for _ in range(3):
-        make_job(session, Status.SUCCEEDED)
-    make_job(session, Status.FAILED)
-    session.commit()
+def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: Scene) -> None:
+    scene.minutes(3, succeeded=7, failed=2, wait={"12": 9})
+    make_job(scene.session)
+    scene.session.commit()
 
     page = console.get("/")
 
-    assert "so far 3 1 0" in words(page)
-    assert page.count("<title>") == 1 + 15
+    assert words(page).count(" 7 2 0 4.10 s") == 3
+    assert page.count("<g data-minute") == 3
+    assert "95 of 100 waited at most 4.10 s" in words(page)
+
+
+def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, scene: Scene) -> None:
+    for n in range(3):
+        scene.ended(
+            60, Status.FAILED, error_class="KeyError", error_fingerprint="aa", kind=f"a.k{n}"
+        )
+    make_job(
+        scene.session, available_at=later(), attempts=1, error_class="OSError",
+        error_fingerprint="bb",
+    )  # fmt: skip
+    scene.session.commit()
+
+    page = console.get("/")
+
+    assert "KeyError a.k2 and 2 more 3 0 1m 0" in words(page)
+    assert "OSError demo.echo 0 1 –" in words(page)
+    assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)
+
+
+def test_what_people_did_last_says_who_and_why(console: Console, scene: Scene) -> None:
+    job = make_job(scene.session)
+    control.hold_kind(scene.session, ECHO, actor="user:ana", reason="provider down")
+    transitions.cancel(scene.session, [job.id], actor="user:bo", reason="twice")
+    scene.session.commit()
+
+    shown = words(console.get("/"))
+
+    assert "kind held demo.echo provider down user:ana 0s" in shown
+    assert f"cancelled {job.id} twice user:bo 0s" in shown
+    # Beside the chart as well.
+    scene.minutes(2, succeeded=1)
+    assert "kind held demo.echo by user:ana" in console.get("/")
 
 
 def test_nothing_due_is_said_in_words(console: Console, session: Session) -> None:
@@ -72,7 +148,8 @@ def test_nothing_due_is_said_in_words(console: Console, session: Session) -> Non
     assert "oldest due has waited nothing no job is due" in shown
     assert "Nothing waits." in shown
     assert "Nothing is running." in shown
-    assert "No job has failed." in shown
+    assert "No job has failed in the last day." in shown
+    assert "No minute has been counted yet." in shown
 
 
 def test_counting_stops_at_its_bound_and_says_so(
@@ -91,12 +168,11 @@ def test_counting_stops_at_its_bound_and_says_so(
 @pytest.mark.parametrize(
     ("read", "gone"),
     [
-        ("status_counts", "running – the query took longer than 2 s and was stopped"),
+        ("status_counts", "By status"),
         ("depth_by_priority", "oldest due has waited – the query took longer than 2 s"),
-        ("throughput", "last 15 minutes, UTC – the query took longer than 2 s"),
-        ("failed_since", "failed in the last hour – the query took longer than 2 s"),
+        ("failed_since", "– the query took longer than 2 s and was stopped"),
         ("longest_running", "Running longest – the query took longer than 2 s"),
-        ("newest_failures", "Failed last – the query took longer than 2 s"),
+        ("last_actions", "What people did last – the query took longer than 2 s"),
     ],
 )
 def test_one_read_that_takes_too_long_does_not_take_the_page(
@@ -115,8 +191,25 @@ def test_one_read_that_takes_too_long_does_not_take_the_page(
 
     assert gone in shown
     # All other parts are there.
-    assert shown.count("the query took longer than 2 s") <= 5
+    assert 1 <= shown.count("the query took longer than 2 s") <= 5
     assert "Waiting by priority" in shown
+
+
+@pytest.mark.postgresql("statement_timeout")
+def test_a_reading_of_the_verdict_that_fails_is_grey_and_its_part_says_why(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    monkeypatch.setattr("queueapp.jobs.verdict.reading.READING_S", 0.3)
+    monkeypatch.setattr(statements, "GROUPS_OF", "SELECT pg_sleep(2)")
+
+    page = console.get("/")
+
+    assert "Unknown Not everything could be read (failures: the query took" in words(page)
+    assert 'id="badge" data-level="unknown"' in page
+    assert "<title>● UNKNOWN · " in page
+    assert "Errors by cause last 24 hours – the query took longer" in words(page)
 
 
 def test_a_long_kind_and_error_stay_whole_in_their_titles(
@@ -130,3 +223,19 @@ def test_a_long_kind_and_error_stay_whole_in_their_titles(
 
     assert f'title="{kind}"' in page
     assert f'title="{"E" * 200}"' in page
+
+
+def test_what_people_wrote_stays_text_in_the_banner_and_beside_it(
+    console: Console, scene: Scene
+) -> None:
+    scene.worker()
+    scene.minutes(2, succeeded=1)
+    scene.event(Event.QUEUE_PAUSED, "queue", 50, actor=f"user:{TEXT}", reason=TEXT)
+    scene.due(100)
+
+    page = console.get("/")
+
+    assert MARK in words(page)
+    for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload"):
+        assert raw not in page
+    assert re.search(r'<p class="verdict__cause" hx-ignore>The queue was paused', page)

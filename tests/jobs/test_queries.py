@@ -16,7 +16,6 @@ from queueapp.jobs.queries import (
     JobFilter,
     Span,
     View,
-    activity,
     candidates,
     ledger,
     listing,
@@ -215,51 +214,14 @@ def test_waiting_counts_say_when_not_all_were_looked_at(scheduled: int, least: b
     assert queries.WaitingCounts.of([depth]).retrying_is_least is least
 
 
-def test_throughput_counts_ends_by_minute_and_outcome(session: Session) -> None:
-    now = queries.database_now(session)
-    make_job(session, Status.SUCCEEDED, finished_at=now)
-    make_job(session, Status.SUCCEEDED, finished_at=now - timedelta(minutes=3))
-    make_job(session, Status.FAILED, finished_at=now - timedelta(minutes=3))
-    make_job(session, Status.FAILED, finished_at=now - timedelta(hours=3))
-
-    read = queries.throughput(session, now)
-
-    assert len(read.minutes) == activity.MINUTES
-    assert not read.cut
-    assert read.minutes[-1].counts[Status.SUCCEEDED] == 1
-    assert read.minutes[-4].counts == {
-        Status.SUCCEEDED: 1,
-        Status.FAILED: 1,
-        Status.CANCELLED: 0,
-    }
-    assert sum(minute.counts[Status.FAILED] or 0 for minute in read.minutes) == 1
-
-
-def test_throughput_beyond_its_limit_says_which_minutes_it_does_not_know(
-    session: Session,
-) -> None:
-    now = queries.database_now(session)
-    for minutes in (0, 1, 1, 2):
-        make_job(session, Status.SUCCEEDED, finished_at=now - timedelta(minutes=minutes))
-
-    read = queries.throughput(session, now, limit=3)
-
-    assert read.cut == (Status.SUCCEEDED,)
-    assert read.minutes[-1].counts[Status.SUCCEEDED] == 1
-    assert read.minutes[-2].counts[Status.SUCCEEDED] is None
-    assert read.minutes[-3].counts[Status.SUCCEEDED] is None
-    assert read.minutes[-2].counts[Status.FAILED] == 0
-
-
 def test_failures_and_runners_come_in_their_order(session: Session) -> None:
     now = queries.database_now(session)
     first = make_job(session, Status.RUNNING, claimed_at=now - SOON)
     second = make_job(session, Status.RUNNING)
-    old = make_job(session, Status.FAILED, finished_at=now - SOON)
-    new = make_job(session, Status.FAILED)
+    make_job(session, Status.FAILED, finished_at=now - SOON)
+    make_job(session, Status.FAILED)
 
     assert [row.id for row in queries.longest_running(session)] == [first.id, second.id]
-    assert [row.id for row in queries.newest_failures(session)] == [new.id, old.id]
     assert queries.failed_since(session, timedelta(minutes=30)) == 1
 
 
@@ -395,13 +357,12 @@ def test_a_read_that_takes_too_long_is_stopped(session: Session) -> None:
 
 def every_read(session: Session) -> None:
     """Every read a page makes, on every branch that a filter opens."""
-    now = queries.pulse(session).now
+    queries.pulse(session)
     queries.status_counts(session)
     queries.depth_by_priority(session)
-    queries.throughput(session, now)
     queries.failed_since(session, SOON)
     queries.longest_running(session)
-    queries.newest_failures(session)
+    queries.last_actions(session)
     for where in _filters():
         queries.list_jobs(session, where)
         queries.list_jobs(session, where, before=25_000)

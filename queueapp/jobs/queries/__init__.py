@@ -3,14 +3,8 @@
 Statuses stand in the statements as literals, so that a generic plan can use the partial indexes.
 """
 
-from queueapp.jobs.queries.activity import (
-    Outcomes,
-    Throughput,
-    failed_since,
-    longest_running,
-    newest_failures,
-    throughput,
-)
+from queueapp.jobs.queries.actions import Action, last_actions
+from queueapp.jobs.queries.activity import failed_since, longest_running
 from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
@@ -42,6 +36,7 @@ __all__ = [
     "COUNT_LIMIT",
     "LISTED",
     "SCAN_LIMIT",
+    "Action",
     "Bodies",
     "Body",
     "Counted",
@@ -51,13 +46,11 @@ __all__ = [
     "FeedCursor",
     "FeedPage",
     "JobFilter",
-    "Outcomes",
     "Page",
     "PriorityDepth",
     "Pulse",
     "Span",
     "Standing",
-    "Throughput",
     "View",
     "WaitingCounts",
     "bodies_of",
@@ -72,12 +65,12 @@ __all__ = [
     "get_head",
     "get_job",
     "heads_of",
+    "last_actions",
     "last_failure",
     "latest_events_of",
     "list_events",
     "list_jobs",
     "longest_running",
-    "newest_failures",
     "old_transaction",
     "oldest_transaction_s",
     "pulse",
@@ -85,5 +78,4 @@ __all__ = [
     "read_feed",
     "standings_of",
     "status_counts",
-    "throughput",
 ]

@@ -9,6 +9,7 @@ from queueapp.jobs.sqlite import (
     producers,
     reads,
     upkeep,
+    verdict,
     why,
     workers,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "producers",
     "reads",
     "upkeep",
+    "verdict",
     "why",
     "workers",
 ]

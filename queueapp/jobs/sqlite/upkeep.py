@@ -71,7 +71,8 @@ ORDER BY id DESC LIMIT 1
 reworded(minute_stats._NOW, "SELECT '0' AS xid, coalesce(max(id), 0) AS id FROM job_events")
 
 _NEWS = """
-SELECT id, kind, event, data, created_at FROM job_events WHERE id > :id ORDER BY id LIMIT :limit
+SELECT id, kind, event, attempt, data, created_at FROM job_events
+WHERE id > :id ORDER BY id LIMIT :limit
 """
 
 
@@ -81,9 +82,11 @@ def _news(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     kinds: dict[str, dict[str, Counter[str]]] = defaultdict(
         lambda: {"events": Counter(), "wait": Counter(), "run": Counter()}
     )
+    retries: Counter[str] = Counter()
     for row in rows:
         if row.kind is not None:
             kinds[row.kind]["events"][row.event] += 1
+            retries[row.kind] += row.event == "claimed" and (row.attempt or 0) > 1
             name = "wait" if row.event == "claimed" else "run"
             ms = (row.data or {}).get(f"{name}_ms")
             if ms is not None:
@@ -93,7 +96,8 @@ def _news(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         "id": rows[-1].id if rows else None,
         "read": len(rows),
         "since": min((row.created_at for row in rows), default=None),
-        "kinds": {kind: {**parts} for kind, parts in kinds.items()} or None,
+        "kinds": {kind: {**parts, "retries": retries[kind]} for kind, parts in kinds.items()}
+        or None,
     }
     return made(tuple(found), [tuple(found.values())])
 

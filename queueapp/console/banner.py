@@ -1,0 +1,117 @@
+"""The verdict as pages show it: the banner, the badge beside the name, the title, the icon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import Flask, Response, current_app, g, request
+
+from queueapp import judgement
+from queueapp.console.blueprint import bp
+from queueapp.jobs.verdict import Finding, Level
+from queueapp.judgement import Look
+
+HEADER = "Queue-Verdict"
+# How each level looks; the word says it without colour.
+TONES = {
+    Level.GREEN: "good", Level.AMBER: "careful", Level.RED: "bad", Level.UNKNOWN: "unknown",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One finding. ``path``: the page for the next step, from the root of the application."""
+
+    rule: str
+    level: Level
+    tone: str
+    title: str
+    sentence: str
+    since: datetime | None
+    step: str
+    path: str | None
+
+
+@dataclass(frozen=True)
+class Banner:
+    """The first finding and the others."""
+
+    first: Shown
+    others: tuple[Shown, ...]
+
+
+def init_app(app: Flask) -> None:
+    """Give every page the verdict: in its frame, and in a header for the page's script."""
+    app.context_processor(lambda: {"badge": _badge, "page_of": _page_of})
+    app.after_request(_say)
+
+
+def of(look: Look) -> Banner:
+    """What the page shows."""
+    found = look.verdict
+    return Banner(_shown(found.first), tuple(_shown(one) for one in found.others))
+
+
+def mark(look: Look) -> str:
+    """Changes when the banner does; how long all is well changes nothing."""
+    verdict = look.verdict
+    if verdict.level is Level.GREEN:
+        pace, due = (verdict.first.evidence[name] for name in ("ended_per_minute", "due"))
+        return f"green {pace} {bool(due)} {verdict.first.evidence['live_workers']}"
+    return repr([(one.rule, one.level, one.sentence) for one in verdict.findings])
+
+
+def _shown(one: Finding) -> Shown:
+    path = _page_of(*one.step.paths)
+    return Shown(
+        one.rule,
+        one.level,
+        TONES[one.level],
+        one.title,
+        one.sentence,
+        one.since,
+        one.step.text,
+        path,
+    )
+
+
+def _page_of(*paths: str) -> str | None:
+    """The address of the first of these pages that there is."""
+    path = judgement.page_of(_app(), paths)
+    return None if path is None else request.script_root + path
+
+
+def _badge(*, fresh: bool) -> Mapping[str, str] | None:
+    """What stands beside the name: nothing on pages for people who may not read.
+
+    ``fresh``: the page shows what was just read; one that could not read it waits for no more.
+    """
+    look = _look(fresh=fresh)
+    if look is None:
+        return None
+    first = look.verdict.first
+    return {"level": first.level, "tone": TONES[first.level], "title": first.title}
+
+
+def _say(response: Response) -> Response:
+    """Tell the page's script, also where the panel has not changed."""
+    if request.blueprint == bp.name and response.status_code < 400 and (look := _look()):
+        response.headers[HEADER] = f"{look.verdict.level} {look.verdict.first.title}"
+    return response
+
+
+def _look(*, fresh: bool = True) -> Look | None:
+    """The shared look; where everybody looks for himself, none is taken for a badge alone."""
+    if g.get("principal") is None or request.blueprint != bp.name:
+        return None
+    app = _app()
+    if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
+        return judgement.at_hand(app)
+    return judgement.present(app)
+
+
+def _app() -> Any:
+    return current_app._get_current_object()  # type: ignore[attr-defined]

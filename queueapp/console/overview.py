@@ -1,0 +1,75 @@
+"""All that the first page shows, read once for every tab of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import Row
+from sqlalchemy.orm import Session
+
+from queueapp import judgement
+from queueapp.console.readings import Reading, tried
+from queueapp.extensions import db
+from queueapp.jobs import queries
+from queueapp.jobs.queries import Action, PriorityDepth, Pulse
+from queueapp.jobs.status import Status
+from queueapp.shared import LIFE_S, Shared
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The state of the queue, each part read or with the reason why not."""
+
+    pulse: Pulse
+    counts: Reading[dict[Status, int]]
+    depths: Reading[list[PriorityDepth]]
+    failed: Reading[int]
+    longest: Reading[Sequence[Row[Any]]]
+    actions: Reading[Sequence[Action]]
+
+    @property
+    def mark(self) -> str:
+        """Changes whenever the page would; progress leaves no line in the ledger."""
+        progress = ",".join(f"{row.id}:{row.progress}" for row in self.longest.value or ())
+        reasons = [part.reason for part in self.parts.values() if part.reason]
+        return f"{self.pulse.mark} {self.pulse.now:%H:%M} {progress} {reasons}"
+
+    @property
+    def parts(self) -> Mapping[str, Reading[Any]]:
+        """The parts that may fail by themselves."""
+        names = ("counts", "depths", "failed", "longest", "actions")
+        return {name: getattr(self, name) for name in names}
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share one overview; in tests everybody looks for himself."""
+    app.extensions["queue_overview"] = Shared(
+        lambda: _read(app),
+        life_s=0.0 if app.config["TESTING"] else LIFE_S,
+        name_failure=judgement.name_failure,
+    )
+
+
+def shared(app: Flask) -> Shared[Overview]:
+    """The overview that all of the process share."""
+    found: Shared[Overview] = app.extensions["queue_overview"]
+    return found
+
+
+def _read(app: Flask) -> Overview:
+    with app.app_context(), Session(db.engine) as session:
+        queries.bound_reads(session)
+        return Overview(
+            pulse=queries.pulse(session),
+            counts=tried(session, queries.status_counts),
+            depths=tried(session, queries.depth_by_priority),
+            failed=tried(session, queries.failed_since, HOUR),
+            longest=tried(session, queries.longest_running),
+            actions=tried(session, queries.last_actions),
+        )

@@ -1,0 +1,93 @@
+"""Is the queue well? One word with its evidence, from an ordered list of rules.
+
+The first rule that applies is the verdict, the others are told below it. What could not be read is
+not known, and not known is never green.
+"""
+
+from __future__ import annotations
+
+from queueapp.jobs.database import Database
+from queueapp.jobs.verdict.catalogue import ENDS, HEALTHY, RULES, UNKNOWN
+from queueapp.jobs.verdict.facts import Facts
+from queueapp.jobs.verdict.findings import Finding, Level, Step, Unread, Verdict
+from queueapp.jobs.verdict.numbers import Numbers
+from queueapp.jobs.verdict.reading import read
+from queueapp.jobs.verdict.thresholds import Thresholds
+from queueapp.jobs.verdict.words import per_minute, share_of_workers
+from queueapp.jobs.why.words import span
+
+__all__ = [
+    "RULES", "Facts", "Finding", "Level", "Numbers", "Step", "Thresholds", "Unread", "Verdict",
+    "judge", "not_known", "read", "verdict",
+]  # fmt: skip
+
+
+def verdict(
+    database: Database,
+    *,
+    job_timeout_s: float,
+    thresholds: Thresholds | None = None,
+    expected_workers: int = 0,
+) -> Verdict:
+    """Look at the queue and judge it; see ``read`` for the parameters."""
+    return judge(
+        read(
+            database,
+            job_timeout_s=job_timeout_s,
+            thresholds=thresholds,
+            expected_workers=expected_workers,
+        )
+    )
+
+
+def judge(facts: Facts) -> Verdict:
+    """Ask every rule, in order."""
+    found = [finding for rule in RULES if (finding := rule.ask(facts))]
+    if facts.unread:
+        unknown = not_known(*facts.unread)
+        reds = [finding for finding in found if finding.level is Level.RED]
+        # What is red for certain stays so, whatever could not be read.
+        first = reds[0] if reds else unknown
+        found = [first, *(one for one in [unknown, *found] if one is not first)]
+    first = found[0] if found else _healthy(facts)
+    return Verdict(first, tuple(found[1:]), facts.now, facts.unread)
+
+
+def not_known(*unread: Unread, sentence: str | None = None) -> Finding:
+    """The finding for what could not be read."""
+    title, _, step = ENDS[UNKNOWN]
+    told = "; ".join(f"{one.reading}: {one.reason}" for one in unread)
+    return Finding(
+        UNKNOWN,
+        title,
+        Level.UNKNOWN,
+        sentence or f"Not everything could be read ({told}).",
+        Step(step, ("/system",)),
+        evidence={"unread": [f"{one.reading}: {one.reason}" for one in unread]},
+    )
+
+
+def _healthy(facts: Facts) -> Finding:
+    title, _, step = ENDS[HEALTHY]
+    line, numbers = facts.line, Numbers.of(facts)
+    assert line is not None
+    alive, pace, oldest = numbers.alive or 0, numbers.ended, line.oldest
+    waits = f"The oldest due job has waited {span(facts.age_s(oldest.at))}" if oldest else None
+    parts = [waits or "Nothing is due"]
+    parts += [f"{per_minute(pace)} ended"] if pace is not None else []
+    parts.append(share_of_workers(alive, facts.expected_workers).lower())
+    return Finding(
+        HEALTHY,
+        title,
+        Level.GREEN,
+        f"{' · '.join(parts)}.",
+        Step(step),
+        evidence={
+            "due": line.due,
+            "oldest_due_at": oldest and oldest.at,
+            "running": line.running,
+            "ended_per_minute": pace,
+            "live_workers": alive,
+            "expected_workers": facts.expected_workers or None,
+        },
+    )

@@ -1,0 +1,42 @@
+"""Rules for what will become a problem: the database, before it is one. Pure."""
+
+from __future__ import annotations
+
+from queueapp.jobs.partitions import WARN_BELOW_DAYS
+from queueapp.jobs.queries.oldest import OLD_S
+from queueapp.jobs.verdict.facts import Facts
+from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.why.words import counted, span
+
+
+def ledger_ends(facts: Facts) -> Said | None:
+    """The ledger has no partitions for the days to come."""
+    assert facts.system is not None
+    days = facts.system.days_ahead
+    if days >= WARN_BELOW_DAYS:
+        return None
+    left = f"for {counted(days, 'day')} ahead only" if days >= 0 else "not even for today"
+    return Said(
+        Level.AMBER,
+        f"The ledger has partitions {left}.",
+        None,
+        {"days_ahead": days},
+        ("/system",),
+    )
+
+
+def old_transaction(facts: Facts) -> Said | None:
+    """Somebody keeps the database from cleaning up."""
+    assert facts.system is not None
+    open_s = facts.system.oldest_transaction_s
+    if open_s is None or open_s < OLD_S:
+        return None
+    return Said(
+        Level.AMBER,
+        f"A transaction has been open for {span(open_s)}: until it ends the tables grow, and claims"
+        " read more.",
+        facts.ago(open_s),
+        {"oldest_transaction_s": open_s},
+        ("/system",),
+    )

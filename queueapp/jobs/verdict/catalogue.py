@@ -1,0 +1,249 @@
+"""The ordered list of rules, each with its meaning and its next step; docs/verdict.md has them.
+
+What the fields of the evidence mean stands in ``FIELDS``, one meaning whatever the rule.
+"""
+
+from __future__ import annotations
+
+from queueapp.jobs.verdict import ahead, failing, halted, slow
+from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.rule import Rule
+
+_AMBER, _RED = (Level.AMBER,), (Level.RED,)
+_EITHER = (Level.AMBER, Level.RED)
+_GROUP = ("error_class", "fingerprint")
+_LONGEST = ("longest_id", "longest_kind", "longest_since")
+_OLDEST = ("oldest_due_id", "oldest_due_kind", "oldest_due_at")
+
+# Asked last and first: not in the list, for they are made from the others' answers.
+UNKNOWN, HEALTHY = "unknown", "healthy"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "no_workers",
+        "No workers",
+        _RED,
+        "Jobs are due, or leases have run out, and no worker that can run jobs has been heard of"
+        " for 150 seconds.",
+        "Start `flask work`.",
+        (
+            *("expected_workers", "last_worker", "last_seen_at", "stopped_at", "stopped_for"),
+            *("live_without_slots", "due", "oldest_due_at", "overdue_leases"),
+        ),
+        ("signs", "line"),
+        halted.no_workers,
+    ),
+    Rule(
+        "paused",
+        "Paused",
+        _EITHER,
+        "The queue is paused or a kind is on hold, and jobs are due behind it; red once the oldest"
+        " is due for longer than `paused`.",
+        "Lift the hold when the reason is gone.",
+        ("paused_by", "paused_at", "reason", "due", "held_kinds", "held_due", "oldest_due_at"),
+        ("controls", "line"),
+        halted.paused,
+    ),
+    Rule(
+        "stalled",
+        "Stalled",
+        _RED,
+        "The first job that a live worker could run is due for longer than `stalled`, and no"
+        " attempt has ended within `quiet`. The clock starts anew with a resume, a lifted hold and"
+        " the first worker.",
+        "Look at the longest runs, and cancel what is stuck.",
+        (*_OLDEST, "due", "last_end_at", "running", "slots", *_LONGEST, "oldest_transaction_s"),
+        ("controls", "line"),
+        halted.stalled,
+    ),
+    Rule(
+        "wedged",
+        "Wedged",
+        _EITHER,
+        "Jobs run, no attempt has ended within `wedged`, and each of them has run for longer than"
+        " that and than three times the p95 of its kind; amber where no run of the last two hours"
+        " tells what is usual.",
+        "Look at the longest runs; cancel them, or release those of a dead worker.",
+        ("running", "last_end_at", *_LONGEST, "usual_p95_s"),
+        ("line", "hour"),
+        halted.wedged,
+    ),
+    Rule(
+        "worker_killer",
+        "Worker killer",
+        _RED,
+        "A job ran in two workers or more when they vanished, and has never failed with an error.",
+        "Hold or cancel the job before it takes the next worker.",
+        ("job_id", "kind", "status", "times", "holders", "last_at", "more_jobs"),
+        ("suspects", "signs"),
+        failing.worker_killer,
+    ),
+    Rule(
+        "retry_storm",
+        "Retry storm",
+        _EITHER,
+        "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
+        " least; red from `retries_red` on.",
+        "Hold the kind until what it needs is back, or spread its retries.",
+        ("starts", "retries", "kind", *_GROUP),
+        ("hour",),
+        failing.retry_storm,
+    ),
+    Rule(
+        "failing",
+        "Failing",
+        _EITHER,
+        "More than `failing` of the attempts that ended within ten minutes failed, of `least`"
+        " attempts at the least; red from `failing_red` on.",
+        "Look at the largest group of errors.",
+        ("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),
+        ("hour",),
+        failing.failing,
+    ),
+    Rule(
+        "no_worker_for_kind",
+        "No worker for a kind",
+        _AMBER,
+        "The first job of a priority is due for longer than `starving`, and no live worker runs its"
+        " kind.",
+        "Start a worker whose `QUEUE_HANDLERS` and `--kinds` include it.",
+        ("job_id", "kind", "oldest_due_at", "live_workers"),
+        ("controls", "signs", "line"),
+        slow.no_worker_for_kind,
+    ),
+    Rule(
+        "starving",
+        "Starving",
+        _AMBER,
+        "The first job of a priority that a live worker could run is due for longer than"
+        " `starving`, while a higher priority goes on.",
+        "Raise its priority, or start more workers.",
+        ("priority", *_OLDEST, "due", "higher_priority"),
+        ("controls", "line"),
+        slow.starving,
+    ),
+    Rule(
+        "falling_behind",
+        "Falling behind",
+        _AMBER,
+        "For ten minutes more jobs have come than ended, and the oldest is due for longer than"
+        " `stalled` and than 95 of 100 waited five to ten minutes ago.",
+        "Start more workers, or find out who creates so many.",
+        ("arrived", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
+        ("controls", "line", "hour"),
+        slow.falling_behind,
+    ),
+    Rule(
+        "stale_worker",
+        "Stale worker",
+        _AMBER,
+        "A worker holds jobs, and has stopped, or renewed no lease for two thirds of its length.",
+        "Wait until its leases end, or release its jobs if it is certainly dead.",
+        (
+            *("holder", "jobs", "renewed_at", "first_lease_ends_at", "last_lease_ends_at"),
+            *("silent_workers", "other_workers"),
+        ),
+        ("signs", "line"),
+        slow.stale_worker,
+    ),
+    Rule(
+        "few_workers",
+        "Workers missing",
+        _AMBER,
+        "Fewer workers live than `QUEUE_EXPECTED_WORKERS`.",
+        "Look why they ended, and start them.",
+        ("live_workers", "expected_workers", "last_worker"),
+        ("signs",),
+        slow.few_workers,
+    ),
+    Rule(
+        "ledger_ends",
+        "Ledger ends",
+        _AMBER,
+        "The ledger has partitions for fewer than three days ahead.",
+        "Keep one `flask work` running: it makes them.",
+        ("days_ahead",),
+        ("system",),
+        ahead.ledger_ends,
+    ),
+    Rule(
+        "old_transaction",
+        "Old transaction",
+        _AMBER,
+        "A transaction of the database has been open for half an hour.",
+        "Find out whose it is (`pg_stat_activity`, `pg_prepared_xacts`), and end it.",
+        ("oldest_transaction_s",),
+        ("system",),
+        ahead.old_transaction,
+    ),
+)
+
+# The two that are no rules of the list.
+ENDS: dict[str, tuple[str, str, str]] = {
+    UNKNOWN: (
+        "Unknown",
+        "Something could not be read, took longer than 2 s, or what was read is older than 15 s; it"
+        " gives way to a red rule that what was read is enough for, and to nothing else.",
+        "Look at the database; what could be read stands below.",
+    ),
+    HEALTHY: ("Healthy", "None of the rules applies, and all of them could be asked.", "None."),
+}
+
+FIELDS: dict[str, str] = {
+    "arrived": "jobs that were created or retried by a person, in the ten minutes",
+    "attempts": "attempts that ended in success or failure, in the ten minutes",
+    "days_ahead": "days after today that the ledger has partitions for; -1: not even today's",
+    "deployed_at": "when the newest `QUEUE_RELEASE` was first seen, if another one was before it",
+    "drain_s": "seconds until nothing is due at the present pace if no job came any more",
+    "due": "due jobs, exact up to 10,000 a priority",
+    "ended": "jobs that ended in the ten minutes",
+    "ended_per_minute": "jobs that ended a minute, over five minutes; null: not counted yet",
+    "error_class": "the error of that group",
+    "expected_workers": "`QUEUE_EXPECTED_WORKERS`; null: not set",
+    "failures": "those of the attempts that failed",
+    "fingerprint": "of the largest group of errors of that kind",
+    "first_lease_ends_at": "when the first of its leases ends",
+    "held_due": "due jobs on hold with their kinds, exact up to 1,000 a kind",
+    "held_kinds": "kinds on hold with due jobs",
+    "higher_priority": "the higher priority that goes on",
+    "holder": "the worker",
+    "holders": "the workers that vanished",
+    "job_id": "the job",
+    "jobs": "how many jobs it holds",
+    "kind": "the kind with the most of them, or of the job",
+    "last_at": "when the last of them did",
+    "last_end_at": "when an attempt last ended; null: not known",
+    "last_lease_ends_at": "when the last of its leases ends",
+    "last_seen_at": "when that worker last signed",
+    "last_worker": "the worker that was heard of last; null: none",
+    "live_without_slots": "live workers that run no jobs",
+    "live_workers": "workers with threads that have signed within 150 s and not stopped",
+    "longest_id": "the job that has been running for the longest",
+    "longest_kind": "its kind",
+    "longest_since": "when it began",
+    "more_jobs": "other jobs of which the same can be said",
+    "new_since_deploy": "whether there is no failure of that group from before the deploy",
+    "oldest_due_at": "since when the first of them is due",
+    "oldest_due_id": "the job",
+    "oldest_due_kind": "its kind",
+    "oldest_transaction_s": "the age of the oldest open transaction; null: none, or not read",
+    "other_workers": "live workers that are not silent",
+    "overdue_leases": "running jobs whose leases have ended",
+    "paused_at": "when the queue was paused; null: it is not",
+    "paused_by": "who paused it",
+    "priority": "the priority",
+    "reason": "why, in the words of the pause or the hold",
+    "renewed_at": "when it last renewed a lease, or stopped",
+    "retries": "those of the starts that were retries",
+    "running": "running jobs, up to 10,000",
+    "silent_workers": "how many workers are silent",
+    "slots": "threads of live workers",
+    "starts": "claims that were not given back, in the five minutes",
+    "status": "where the job stands",
+    "stopped_at": "when that worker ended by itself",
+    "stopped_for": "why it did",
+    "times": "how many workers vanished with it",
+    "unread": "what could not be read, and why",
+    "usual_p95_s": "95 of 100 runs of the kind in the last two hours ended within this; null: none",
+    "wait_p95_before_s": "within which 95 of 100 were claimed, five to ten minutes ago",
+}

@@ -1,0 +1,218 @@
+"""What the rules look at: the state of the queue at one instant, each part read or not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from queueapp.jobs.control import Controls
+from queueapp.jobs.verdict.findings import Unread
+from queueapp.jobs.verdict.minutes import Minute
+from queueapp.jobs.verdict.thresholds import Thresholds
+from queueapp.jobs.why.facts import Worker
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a priority's line of due jobs; ``jobs`` stops at COUNT_LIMIT + 1.
+
+    ``at``: since when its first job is due. ``able_*``: the same of the first one that a live
+    worker can run, None where there is none among the first ones.
+    """
+
+    priority: int
+    jobs: int
+    id: int
+    kind: str
+    at: datetime
+    able_id: int | None = None
+    able_kind: str | None = None
+    able_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Who holds running jobs. ``renewed_to``: the latest end of a lease that tells of a renewal."""
+
+    name: str
+    jobs: int
+    first_expiry: datetime
+    last_expiry: datetime
+    renewed_to: datetime | None
+
+
+@dataclass(frozen=True)
+class Running:
+    """The running jobs of a kind that have begun: the first of them and the last."""
+
+    kind: str
+    jobs: int
+    first_id: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True)
+class HeldKind:
+    """Due jobs that were moved to held; ``jobs`` stops at MOST_HELD + 1."""
+
+    kind: str
+    jobs: int
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Line:
+    """What waits and what runs. ``ended_at``: when an attempt last ended, None: none is known."""
+
+    heads: Sequence[Head] = ()
+    running: int = 0
+    overdue: int = 0
+    first_expiry: datetime | None = None
+    highest: int | None = None
+    holders: Sequence[Holding] = ()
+    kinds: Sequence[Running] = ()
+    held: Sequence[HeldKind] = ()
+    ended_at: datetime | None = None
+
+    @property
+    def due(self) -> int:
+        """Jobs that could start now."""
+        return sum(head.jobs for head in self.heads)
+
+    @property
+    def oldest(self) -> Head | None:
+        """The priority whose first job has been due for longest."""
+        return min(self.heads, key=lambda head: head.at, default=None)
+
+    @property
+    def oldest_able(self) -> Head | None:
+        """The same among those with a job that a live worker can run."""
+        able = [(head.able_at, head) for head in self.heads if head.able_at is not None]
+        return min(able, key=lambda one: one[0])[1] if able else None
+
+
+@dataclass(frozen=True)
+class KindCounts:
+    """The last ten minutes of a kind."""
+
+    kind: str
+    starts: int
+    retries: int
+    failures: int
+
+
+@dataclass(frozen=True)
+class Hour:
+    """The minute's lines of the last hour, oldest first. ``usual_s``: p95 of a kind's run."""
+
+    minutes: Sequence[Minute] = ()
+    recent: Sequence[KindCounts] = ()
+    usual_s: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Everybody who has signed as a worker since yesterday."""
+
+    workers: Sequence[Worker] = ()
+    all_known: bool = True
+
+    def live(self, now: datetime) -> list[Worker]:
+        """Who lives, a worker elsewhere with several sets of kinds once for each."""
+        return [worker for worker in self.workers if worker.is_live(now)]
+
+    def alive(self, now: datetime) -> int:
+        """How many workers can run jobs."""
+        return len({worker.holder for worker in self.live(now) if worker.slots})
+
+    def slots(self, now: datetime) -> int:
+        """How many jobs they can run at once."""
+        return sum(worker.slots for worker in self.live(now))
+
+    @property
+    def deployed_at(self) -> datetime | None:
+        """When the newest release was first seen, if another was seen before it."""
+        releases: dict[str, datetime] = {}
+        for worker in self.workers:
+            release, seen = worker.told.get("release"), worker.first_seen_at
+            if release and seen:
+                releases[release] = min(seen, releases.get(release, seen))
+        return max(releases.values()) if len(releases) > 1 else None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A job whose worker was lost every time that it ran."""
+
+    id: int
+    kind: str
+    status: str
+    times: int
+    holders: Sequence[str]
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True)
+class Group:
+    """Failures with one cause. ``ever_at``: the first of them that there is still a row of."""
+
+    fingerprint: str | None
+    error_class: str | None
+    kind: str
+    kinds: int
+    failed: int
+    retrying: int
+    last_at: datetime | None
+    ever_at: datetime | None
+    sample: int
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The largest groups; ``failed``: how many failures were looked at, ``back_to``: since when."""
+
+    groups: Sequence[Group] = ()
+    failed: int = 0
+    retrying: int = 0
+    back_to: datetime | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """What the database itself is up to."""
+
+    days_ahead: int
+    oldest_transaction_s: float | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that one verdict is made from; None: the part could not be read (see ``unread``)."""
+
+    now: datetime
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    expected_workers: int = 0
+    controls: Controls | None = None
+    signs: Signs | None = None
+    line: Line | None = None
+    hour: Hour | None = None
+    suspects: Sequence[Suspect] | None = None
+    groups: Groups | None = None
+    system: System | None = None
+    unread: tuple[Unread, ...] = ()
+
+    def age_s(self, at: datetime | None) -> float:
+        """Seconds since then; 0 for None and for what is to come."""
+        return max(0.0, (self.now - at).total_seconds()) if at else 0.0
+
+    def ago(self, seconds: float) -> datetime:
+        """The instant so long ago."""
+        return self.now - timedelta(seconds=seconds)
+
+    def of(self, part: str) -> Any:
+        """A part by its name."""
+        return getattr(self, part)

@@ -1,0 +1,264 @@
+"""Rules for a queue that does not move: nobody works, somebody stopped it, or it hangs. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import quote
+
+from queueapp.jobs.control import Switch
+from queueapp.jobs.status import Event
+from queueapp.jobs.verdict.facts import Facts, HeldKind, Running
+from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.words import due, name_of, share_of_workers
+from queueapp.jobs.why.facts import Worker
+from queueapp.jobs.why.words import because, counted, span
+
+# A run counts as longer than usual from so many times the usual on.
+USUAL_TIMES = 3
+# From so long on an open transaction is a suspect, when nothing moves.
+SUSPECT_S = 60.0
+
+
+def no_workers(facts: Facts) -> Said | None:
+    """Work is there, and nobody lives to do it."""
+    signs, line = facts.signs, facts.line
+    assert signs is not None
+    assert line is not None
+    if signs.alive(facts.now) or not signs.all_known or not (line.due or line.overdue):
+        return None
+    last = max(signs.workers, key=_last_heard, default=None)
+    oldest = line.oldest
+    since = _last_heard(last) if last else oldest.at if oldest else None
+    live = len(signs.live(facts.now))
+    parts = [share_of_workers(0, facts.expected_workers), _last(facts, last, live)]
+    parts.append(_left(facts))
+    return Said(
+        Level.RED,
+        "; ".join(parts) + ".",
+        since,
+        {
+            "expected_workers": facts.expected_workers or None,
+            "last_worker": last and last.holder,
+            "last_seen_at": last and last.seen_at,
+            "stopped_at": last and last.stopped_at,
+            "stopped_for": last and last.stopped_for,
+            "live_without_slots": live,
+            "due": line.due,
+            "oldest_due_at": oldest and oldest.at,
+            "overdue_leases": line.overdue,
+        },
+        ("/workers", "/events?event=worker_seen"),
+    )
+
+
+def _last_heard(worker: Worker) -> datetime:
+    return worker.stopped_at or worker.seen_at
+
+
+def _last(facts: Facts, last: Worker | None, live: int) -> str:
+    if live:
+        return f"{counted(live, 'live worker')} without a thread to run a job"
+    if last is None:
+        return "none was seen today or yesterday"
+    ago = span(facts.age_s(_last_heard(last)))
+    if last.stopped_at:
+        return f"the last one, {name_of(last.holder)}, stopped {ago} ago{because(last.stopped_for)}"
+    return f"the last one, {name_of(last.holder)}, was seen {ago} ago"
+
+
+def _left(facts: Facts) -> str:
+    line = facts.line
+    assert line is not None
+    if line.oldest is None:
+        return f"{counted(line.overdue, 'job')} of workers that are gone wait to be taken back"
+    return f"{due(line.due)}, the oldest for {span(facts.age_s(line.oldest.at))}"
+
+
+def paused(facts: Facts) -> Said | None:
+    """Somebody stopped the queue or a kind, and jobs are due behind it."""
+    controls, line = facts.controls, facts.line
+    assert controls is not None
+    assert line is not None
+    pause = controls.pause if line.due else None
+    held = sorted(line.held, key=lambda one: -one.jobs)
+    if pause is None and not held:
+        return None
+    since = [line.oldest.at] if pause and line.oldest else []
+    oldest = min([*since, *(one.at for one in held)])
+    waited = facts.age_s(oldest)
+    parts = [_pause(facts, pause)] if pause else []
+    parts += [_hold(facts, one) for one in held[:1]]
+    if len(held) > 1:
+        parts.append(f"{counted(len(held) - 1, 'more kind')} on hold with due jobs")
+    first = pause or controls.latest.get(f"kind:{held[0].kind}" if held else "")
+    return Said(
+        Level.RED if waited > facts.thresholds.paused else Level.AMBER,
+        f"{'; '.join(parts)}. The oldest of them is due for {span(waited)}.",
+        first.at if first else None,
+        {
+            "paused_by": pause and pause.actor,
+            "paused_at": pause and pause.at,
+            "reason": first and first.reason,
+            "due": line.due if pause else 0,
+            "held_kinds": [one.kind for one in held],
+            "held_due": sum(one.jobs for one in held),
+            "oldest_due_at": oldest,
+        },
+        (("/kinds", "/events?event=queue_paused") if pause else _hold_paths(held[0])),
+        "Resume the queue when the reason is gone." if pause else None,
+    )
+
+
+def _pause(facts: Facts, pause: Switch) -> str:
+    assert facts.line is not None
+    ago = span(facts.age_s(pause.at))
+    behind = due(facts.line.due)
+    return f"The queue was paused by {pause.actor} {ago} ago{because(pause.reason)}: {behind}"
+
+
+def _hold(facts: Facts, held: HeldKind) -> str:
+    assert facts.controls is not None
+    switch = facts.controls.latest.get(f"kind:{held.kind}")
+    by = ""
+    if switch:
+        by = f" by {switch.actor} {span(facts.age_s(switch.at))} ago{because(switch.reason)}"
+    return f"{held.kind} was put on hold{by}: {due(held.jobs, 1_000, of='its')}"
+
+
+def _hold_paths(held: HeldKind) -> tuple[str, ...]:
+    kind = quote(held.kind, safe="")
+    return (f"/kinds/{kind}", f"/jobs?status=held&kind={kind}")
+
+
+def stalled(facts: Facts) -> Said | None:
+    """The head of the line does not move, though somebody is there to move it."""
+    line, limits = facts.line, facts.thresholds
+    assert facts.controls is not None
+    assert line is not None
+    oldest = line.oldest_able
+    if facts.controls.pause or oldest is None or _nobody(facts):
+        return None
+    quiet_since = latest(line.ended_at, _resumed_at(facts), _working_since(facts))
+    waited = facts.age_s(oldest.able_at)
+    if waited <= limits.stalled or (quiet_since and facts.age_s(quiet_since) <= limits.quiet):
+        return None
+    slots = facts.signs.slots(facts.now) if facts.signs else None
+    longest = longest_run(facts)
+    return Said(
+        Level.RED,
+        f"Job {oldest.able_id} ({oldest.able_kind}) is due for {span(waited)} and"
+        f" {_nothing_ends(facts)}; {_busy(facts, slots, longest)}.",
+        latest(oldest.able_at, quiet_since),
+        {
+            "oldest_due_id": oldest.able_id,
+            "oldest_due_kind": oldest.able_kind,
+            "oldest_due_at": oldest.able_at,
+            "due": line.due,
+            "last_end_at": line.ended_at,
+            "running": line.running,
+            "slots": slots,
+            "longest_id": longest and longest.first_id,
+            "longest_kind": longest and longest.kind,
+            "longest_since": longest and longest.first_at,
+            "oldest_transaction_s": facts.system and facts.system.oldest_transaction_s,
+        },
+        ("/jobs?status=running",) if line.running else ("/system", "/events"),
+        None if line.running else "Look for a lock or a transaction that keeps workers waiting.",
+    )
+
+
+def _nobody(facts: Facts) -> bool:
+    return facts.signs is not None and not facts.signs.alive(facts.now)
+
+
+def _nothing_ends(facts: Facts) -> str:
+    ended_at = facts.line.ended_at if facts.line else None
+    if ended_at is None:
+        return "no attempt has ended yet"
+    return f"no attempt has ended for {span(facts.age_s(ended_at))}"
+
+
+def _busy(facts: Facts, slots: int | None, longest: Running | None) -> str:
+    line = facts.line
+    assert line is not None
+    of = f" of {slots}" if slots else ""
+    said = f"{min(line.running, slots or line.running)}{of} threads are busy"
+    if not line.running:
+        said = f"none{of} threads is busy: workers cannot claim"
+    if longest:
+        said += f", the longest with job {longest.first_id} ({longest.kind}) for"
+        said += f" {span(facts.age_s(longest.first_at))}{_usually(facts, longest)}"
+    open_s = facts.system and facts.system.oldest_transaction_s
+    if open_s and open_s > SUSPECT_S:
+        said += f"; a transaction has been open for {span(open_s)}"
+    return said
+
+
+def _usually(facts: Facts, run: Running) -> str:
+    usual = facts.hour and facts.hour.usual_s.get(run.kind)
+    return f" (95 of 100 end within {span(usual)})" if usual else ""
+
+
+def _resumed_at(facts: Facts) -> datetime | None:
+    """When a pause or a hold was last lifted: what waited behind it may wait a moment more."""
+    assert facts.controls is not None
+    lifts = (Event.QUEUE_RESUMED, Event.KIND_UNHELD)
+    switches = facts.controls.latest.values()
+    return max((one.at for one in switches if one.event in lifts), default=None)
+
+
+def _working_since(facts: Facts) -> datetime | None:
+    """Since when there is somebody who could work."""
+    if facts.signs is None:
+        return None
+    able = (worker for worker in facts.signs.live(facts.now) if worker.slots)
+    return min((one.first_seen_at for one in able if one.first_seen_at), default=None)
+
+
+def wedged(facts: Facts) -> Said | None:
+    """Everything that runs has run for too long, and nothing ends."""
+    line, hour, limits = facts.line, facts.hour, facts.thresholds
+    assert line is not None
+    assert hour is not None
+    if not line.kinds or (line.ended_at and facts.age_s(line.ended_at) <= limits.wedged):
+        return None
+    if any(facts.age_s(one.last_at) <= _limit(facts, one) for one in line.kinds):
+        return None
+    longest = longest_run(facts)
+    assert longest is not None
+    known = all(hour.usual_s.get(one.kind) for one in line.kinds)
+    jobs = sum(one.jobs for one in line.kinds)
+    said = f"{counted(jobs, 'job')} {'runs' if jobs == 1 else 'run'} and {_nothing_ends(facts)};"
+    said += f" the longest, job {longest.first_id} ({longest.kind}), for"
+    said += f" {span(facts.age_s(longest.first_at))}"
+    said += _usually(facts, longest) if known else ", and how long is usual is not known"
+    return Said(
+        Level.RED if known else Level.AMBER,
+        f"{said}.",
+        latest(line.ended_at, longest.first_at),
+        {
+            "running": line.running,
+            "last_end_at": line.ended_at,
+            "longest_id": longest.first_id,
+            "longest_kind": longest.kind,
+            "longest_since": longest.first_at,
+            "usual_p95_s": hour.usual_s.get(longest.kind),
+        },
+        ("/jobs?status=running",),
+    )
+
+
+def _limit(facts: Facts, run: Running) -> float:
+    usual = facts.hour and facts.hour.usual_s.get(run.kind)
+    return max(facts.thresholds.wedged, USUAL_TIMES * (usual or 0.0))
+
+
+def longest_run(facts: Facts) -> Running | None:
+    """The running jobs of the kind that has been at it for the longest."""
+    return min(facts.line.kinds, key=lambda one: one.first_at, default=None) if facts.line else None
+
+
+def latest(*instants: datetime | None) -> datetime | None:
+    """The latest of those that are known."""
+    return max((at for at in instants if at), default=None)

@@ -1,0 +1,134 @@
+"""The minute's lines as the rules and the charts read them: sums, shares, percentiles. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from queueapp.jobs.status import Event
+
+# Every event with which an attempt ends; a lost lease is followed by one of them.
+SUCCEEDED, FAILED, CANCELLED = Event.SUCCEEDED, Event.FAILED, Event.CANCELLED
+RETRIED = Event.RETRY_SCHEDULED
+ENDS = (SUCCEEDED, FAILED, CANCELLED)
+ARRIVALS = (Event.ENQUEUED, Event.REQUEUED)
+
+
+@dataclass(frozen=True)
+class Minute:
+    """One line: what was counted from ``since`` to ``at``, over all kinds.
+
+    ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
+    at most 2^n ms, by n.
+    """
+
+    at: datetime
+    since: datetime
+    events: Mapping[str, int] = field(default_factory=dict)
+    retries: int = 0
+    waits: Mapping[int, int] = field(default_factory=dict)
+
+    def count(self, *events: str) -> int:
+        """How many of these there were."""
+        return sum(self.events.get(event, 0) for event in events)
+
+    @property
+    def starts(self) -> int:
+        """Claims that were not given back."""
+        return max(0, self.count(Event.CLAIMED) - self.count(Event.RELEASED, Event.DEFERRED))
+
+    @property
+    def ended(self) -> int:
+        """Jobs that ended."""
+        return self.count(*ENDS)
+
+    @property
+    def attempts(self) -> int:
+        """Attempts that came to a result."""
+        return self.count(SUCCEEDED, FAILED, RETRIED)
+
+    @property
+    def failures(self) -> int:
+        """Those of them without success."""
+        return self.count(FAILED, RETRIED)
+
+    @property
+    def arrived(self) -> int:
+        """Jobs that were created, or begun anew."""
+        return self.count(*ARRIVALS)
+
+
+def read_minutes(lines: Iterable[Mapping[str, Any]]) -> list[Minute]:
+    """Lines of the ledger, oldest first. A line goes on where the one before it ended."""
+    found: list[Minute] = []
+    for line in lines:
+        at = instant(line["at"])
+        since = found[-1].at if found else instant(line["since"] or line["at"])
+        found.append(
+            Minute(
+                at,
+                min(since, at),
+                {name: int(n) for name, n in (line["events"] or {}).items()},
+                int(line["retries"] or 0),
+                {int(bucket): int(n) for bucket, n in (line["waits"] or {}).items()},
+            )
+        )
+    return found
+
+
+def instant(value: Any) -> datetime:
+    """An instant from a column or from within JSON."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def last(minutes: Sequence[Minute], now: datetime, seconds: float) -> list[Minute]:
+    """The lines that are about the last ``seconds``; those of workers come up to a minute late."""
+    from_ = now - timedelta(seconds=seconds + 30)
+    return [minute for minute in minutes if minute.since > from_]
+
+
+def total(minutes: Iterable[Minute], of: Callable[[Minute], int]) -> int:
+    """Add up."""
+    return sum(of(minute) for minute in minutes)
+
+
+def rate(minutes: Sequence[Minute], of: Callable[[Minute], int]) -> float | None:
+    """How many a minute; None without a span to divide by."""
+    spent = (minutes[-1].at - minutes[0].since).total_seconds() if minutes else 0.0
+    return total(minutes, of) * 60 / spent if spent > 0 else None
+
+
+def lasting_since(minutes: Sequence[Minute], holds: Callable[[Minute], bool]) -> datetime | None:
+    """When the unbroken run of lines began that ends with the newest one.
+
+    A line in which nothing happened neither breaks it nor begins it.
+    """
+    began = None
+    for minute in reversed(minutes):
+        if holds(minute):
+            began = minute.since
+        elif minute.attempts or minute.starts or minute.arrived:
+            break
+    return began
+
+
+def p95_s(histogram: Mapping[int, int]) -> float | None:
+    """The upper end of the bucket that the 95th of 100 is in, in seconds; None for none."""
+    wanted, seen = math.ceil(sum(histogram.values()) * 0.95), 0
+    for bucket in sorted(histogram):
+        seen += histogram[bucket]
+        if seen >= wanted:
+            return float(2.0**bucket / 1000)
+    return None
+
+
+def waits_of(minutes: Iterable[Minute]) -> Counter[int]:
+    """The waits of these lines in one histogram."""
+    found: Counter[int] = Counter()
+    for minute in minutes:
+        found.update(minute.waits)
+    return found

@@ -1,0 +1,45 @@
+"""The numbers beside the verdict: what comes and ends, what fails, who works. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from queueapp.jobs.verdict.facts import Facts
+from queueapp.jobs.verdict.failing import FAILING_S
+from queueapp.jobs.verdict.minutes import last, rate, total
+
+# Over how long the pace is told.
+PACE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Each None where it is not known.
+
+    ``arrived``, ``ended``: jobs a minute, over five minutes; ``failures`` of ``attempts``: in ten
+    minutes; ``alive``: workers that can run jobs, with ``slots`` threads, ``running`` jobs.
+    """
+
+    arrived: float | None
+    ended: float | None
+    attempts: int | None
+    failures: int | None
+    alive: int | None
+    slots: int | None
+    running: int | None
+
+    @classmethod
+    def of(cls, facts: Facts) -> Numbers:
+        """Take them from what was read."""
+        minutes = facts.hour.minutes if facts.hour else []
+        pace = last(minutes, facts.now, PACE_S)
+        recent = last(minutes, facts.now, FAILING_S)
+        return cls(
+            rate(pace, lambda minute: minute.arrived),
+            rate(pace, lambda minute: minute.ended),
+            total(recent, lambda minute: minute.attempts) if recent else None,
+            total(recent, lambda minute: minute.failures) if recent else None,
+            facts.signs.alive(facts.now) if facts.signs else None,
+            facts.signs.slots(facts.now) if facts.signs else None,
+            facts.line.running if facts.line else None,
+        )

@@ -1,0 +1,200 @@
+"""Read the facts: a few statements, each bounded, each allowed to fail by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from queueapp.jobs import partitions
+from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.queries.attempted import Reading, tried
+from queueapp.jobs.queries.bounds import bound_reads
+from queueapp.jobs.queries.clock import database_now
+from queueapp.jobs.queries.oldest import oldest_transaction_s
+from queueapp.jobs.verdict import statements
+from queueapp.jobs.verdict.facts import (
+    Facts,
+    Group,
+    Groups,
+    Head,
+    HeldKind,
+    Holding,
+    Hour,
+    KindCounts,
+    Line,
+    Running,
+    Signs,
+    Suspect,
+    System,
+)
+from queueapp.jobs.verdict.findings import Unread
+from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
+from queueapp.jobs.verdict.thresholds import Thresholds
+from queueapp.jobs.why.facts import days_around, worker_of
+from queueapp.jobs.why.statement import MOST_WORKERS, WORKERS
+
+T = TypeVar("T")
+
+# How long one reading may take; what takes longer is not known.
+READING_S = 2.0
+# The workers write a line a minute, whatever happens: without any for so long something is wrong.
+LINES_LATE_S = 300.0
+# Kinds on hold whose jobs are counted.
+MOST_HOLDS = 20
+
+
+def read(
+    database: Database,
+    *,
+    job_timeout_s: float,
+    thresholds: Thresholds | None = None,
+    expected_workers: int = 0,
+) -> Facts:
+    """Read what the rules look at, in at most ten statements, within a transaction that it bounds.
+
+    ``job_timeout_s``: the time-out of jobs that name none, 0 for none.
+    """
+    return _Reader(database, job_timeout_s).read(thresholds or Thresholds(), expected_workers)
+
+
+class _Reader:
+    """One look, part by part; what a part needs of an earlier one is None if that failed."""
+
+    def __init__(self, database: Database, job_timeout_s: float) -> None:
+        self._database = database
+        self._job_timeout_s = job_timeout_s
+        self._unread: list[Unread] = []
+        self._days: dict[str, datetime] = {}
+
+    def read(self, thresholds: Thresholds, expected_workers: int) -> Facts:
+        """Read all parts."""
+        bound_reads(self._database, seconds=READING_S)
+        first = self._part("switches", self._switches)
+        now, controls = first or (database_now(self._database), None)
+        self._days = days_around(now, now)
+        signs = self._part("workers", self._signs)
+        line = self._part("line", self._line, _kinds_of(signs, controls, now), controls)
+        running = [kind.kind for kind in line.kinds] if line else []
+        hour = self._part("minutes", self._hour, running)
+        facts = Facts(
+            now=now,
+            thresholds=thresholds,
+            expected_workers=expected_workers,
+            controls=controls,
+            signs=signs,
+            line=line,
+            hour=hour,
+            suspects=self._part("suspects", self._suspects),
+            groups=self._part("failures", self._groups),
+            system=self._part("system", self._system),
+        )
+        if late := _late(facts):
+            self._unread.append(late)
+        return replace(facts, unread=tuple(self._unread))
+
+    def _part(self, name: str, part: Callable[..., T], *given: Any) -> T | None:
+        reading: Reading[T] = tried(self._database, lambda _: part(*given), seconds=READING_S)
+        if reading.reason:
+            self._unread.append(Unread(name, reading.reason))
+        return reading.value
+
+    def _switches(self) -> tuple[datetime, Controls]:
+        row: Any = run(self._database, statements.SWITCHES, switches=SWITCH_EVENTS, since=None)[0]
+        return row.now, read_switches(row.switches or ())
+
+    def _signs(self) -> Signs:
+        rows = run(self._database, WORKERS, most_workers=MOST_WORKERS, **self._near)
+        workers = [worker_of(row._asdict()) for row in rows]
+        return Signs(workers, all_known=len(rows) < MOST_WORKERS)
+
+    def _line(self, kinds: Sequence[str] | None, controls: Controls | None) -> Line:
+        row: Any = run(
+            self._database,
+            statements.LINE,
+            kinds=None if kinds is None else list(kinds),
+            held=list(controls.held_kinds)[:MOST_HOLDS] if controls else [],
+            job_timeout=self._job_timeout_s,
+            **self._near,
+        )[0]
+        return Line(
+            heads=[_with_instants(Head, each, "at", "able_at") for each in row.heads or ()],
+            running=row.running,
+            overdue=row.overdue,
+            first_expiry=row.first_expiry,
+            highest=row.highest,
+            holders=[
+                _with_instants(Holding, each, "first_expiry", "last_expiry", "renewed_to")
+                for each in row.holders or ()
+            ],
+            kinds=[
+                _with_instants(Running, each, "first_at", "last_at") for each in row.kinds or ()
+            ],
+            held=[_with_instants(HeldKind, each, "at") for each in row.held or ()],
+            ended_at=row.ended_at,
+        )
+
+    def _hour(self, running: Sequence[str]) -> Hour:
+        row: Any = run(self._database, statements.MINUTES, running=list(running), **self._near)[0]
+        return Hour(
+            read_minutes(row.minutes or ()),
+            [
+                KindCounts(kind=each["kind"], **{name: int(each[name]) for name in _COUNTS})
+                for each in row.recent or ()
+            ],
+            {
+                kind: p95_s({int(bucket): int(n) for bucket, n in buckets.items()})
+                for kind, buckets in (row.runs or {}).items()
+            },
+        )
+
+    def _suspects(self) -> list[Suspect]:
+        return [
+            Suspect(**row._mapping)
+            for row in run(self._database, statements.SUSPECTS, **self._near)
+        ]
+
+    def _groups(self) -> Groups:
+        row: Any = run(self._database, statements.GROUPS_OF)[0]
+        groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
+        return Groups(groups, row.failed, row.retrying, row.back_to)
+
+    def _system(self) -> System:
+        return System(partitions.days_ahead(self._database), oldest_transaction_s(self._database))
+
+    @property
+    def _near(self) -> dict[str, datetime]:
+        return {name: self._days[name] for name in ("lately", "tomorrow")}
+
+
+_COUNTS = ("starts", "retries", "failures")
+
+
+def _kinds_of(signs: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:
+    """The kinds that live workers run and nobody holds; None where that is not known."""
+    live = [worker for worker in signs.live(now) if worker.slots] if signs else []
+    if not live:
+        return None
+    held = controls.held_kinds if controls else ()
+    return sorted({kind for worker in live for kind in worker.kinds} - {*held})
+
+
+def _late(facts: Facts) -> Unread | None:
+    """The minute's lines, where they should be there and are not."""
+    if facts.signs is None or facts.hour is None:
+        return None
+    keepers = [one for one in facts.signs.live(facts.now) if not one.is_elsewhere]
+    since = min((one.first_seen_at for one in keepers if one.first_seen_at), default=None)
+    if facts.age_s(since) <= LINES_LATE_S:
+        return None
+    newest = facts.hour.minutes[-1].at if facts.hour.minutes else None
+    if newest and facts.age_s(newest) <= LINES_LATE_S:
+        return None
+    return Unread("minutes", "no worker has written the minute's statistics for five minutes")
+
+
+def _with_instants(made: Callable[..., T], found: dict[str, Any], *names: str) -> T:
+    at = {name: found[name] and instant(found[name]) for name in names}
+    return made(**{**found, **at})

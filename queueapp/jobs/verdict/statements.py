@@ -1,0 +1,236 @@
+"""The readings of the verdict: one statement each, index probes and bounded scans only.
+
+All but the first are planned anew each time, for the two days of the ledger that they ask for: a
+plan for any days would have all of them in each of its parts.
+"""
+
+from __future__ import annotations
+
+from queueapp.jobs.claim import PRIORITIES
+from queueapp.jobs.control import LATEST
+from queueapp.jobs.queries.bounds import COUNT_LIMIT
+from queueapp.jobs.why.statement import MOST_RUNNING
+
+# Priorities that are looked at, and in each the first jobs among which one that can run is sought.
+MOST_PRIORITIES = 100
+HEAD = 300
+# Jobs that were tried before are sought among so many that are due soonest, over all priorities.
+MOST_SOONEST = 2_000
+# Jobs of a kind on hold that are counted.
+MOST_HELD = 1_000
+MOST_HOLDERS = 1_000
+# Lines of the ledger, newest first, in which the last end of an attempt is sought.
+TAIL = 1_000
+# Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
+MOST_LINES = 600
+RUN_LINES = 120
+# Failures, and jobs to be tried again, that are grouped.
+MOST_FAILURES = 1_000
+GROUPS = 5
+# Jobs whose history is looked at, and those among which they are sought.
+MOST_SUSPECTS = 50
+KILLED = 2
+
+_LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
+
+SWITCHES = f"""
+SELECT statement_timestamp() AS now,
+  set_config('plan_cache_mode', 'force_custom_plan', true) AS planned,
+  (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches
+"""
+
+_DUE = """
+SELECT {columns} FROM jobs
+WHERE status = 'queued' AND priority = p.priority AND available_at <= statement_timestamp()
+ORDER BY available_at, created_at, id LIMIT {limit}"""
+
+_ENDED = """(SELECT finished_at FROM jobs
+   WHERE status = '{status}' AND finished_at IS NOT NULL AND finished_at < 'infinity'
+   ORDER BY finished_at DESC LIMIT 1)"""
+
+# Of cancelled jobs only those that ran: to cancel what waits moves nothing on.
+_STOPPED = f"""(SELECT max(finished_at) FROM (
+     SELECT finished_at, started_at FROM jobs
+     WHERE status = 'cancelled' AND finished_at IS NOT NULL AND finished_at < 'infinity'
+     ORDER BY finished_at DESC LIMIT {HEAD}) c WHERE started_at IS NOT NULL)"""
+
+# ``heads``: the priorities with due jobs, and of each the first one and the first that a live
+# worker can run (``kinds`` NULL: who lives is not known). ``cut``: the time-out ends the lease, so
+# that its end does not tell when it was renewed.
+LINE = f"""
+WITH RECURSIVE {PRIORITIES},
+running AS MATERIALIZED (
+  SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at,
+    coalesce(started_at + make_interval(
+      secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0))
+      <= lease_expires_at + interval '1 s', false) AS cut
+  FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
+),
+heads AS (
+  SELECT p.priority, due.jobs, oldest.id, oldest.kind, oldest.available_at AS at,
+    able.id AS able_id, able.kind AS able_kind, able.available_at AS able_at
+  FROM priorities p
+  CROSS JOIN LATERAL ({_DUE.format(columns="id, kind, available_at", limit="1")}) oldest
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs FROM ({_DUE.format(columns="1", limit=COUNT_LIMIT + 1)}) d) due
+  LEFT JOIN LATERAL (
+    SELECT id, kind, available_at FROM (
+      {_DUE.format(columns="id, kind, available_at, created_at", limit=HEAD)}) first
+    WHERE %(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])
+    ORDER BY available_at, created_at, id LIMIT 1
+  ) able ON true
+  WHERE p.priority IS NOT NULL LIMIT {MOST_PRIORITIES}
+)
+SELECT statement_timestamp() AS now,
+  (SELECT jsonb_agg(h ORDER BY h.priority DESC) FROM heads h) AS heads,
+  (SELECT count(*) FROM running) AS running,
+  (SELECT count(*) FROM running WHERE lease_expires_at < statement_timestamp()) AS overdue,
+  (SELECT min(lease_expires_at) FROM running) AS first_expiry,
+  (SELECT max(priority) FROM running WHERE started_at IS NOT NULL) AS highest,
+  (SELECT jsonb_agg(h) FROM (
+     SELECT locked_by AS name, count(*) AS jobs, min(lease_expires_at) AS first_expiry,
+       max(lease_expires_at) AS last_expiry,
+       max(lease_expires_at) FILTER (WHERE NOT cut) AS renewed_to
+     FROM running GROUP BY 1 ORDER BY 4 LIMIT {MOST_HOLDERS}) h) AS holders,
+  (SELECT jsonb_agg(k) FROM (
+     SELECT kind, count(*) AS jobs, min(started_at) AS first_at, max(started_at) AS last_at,
+       (array_agg(id ORDER BY started_at, id))[1] AS first_id
+     FROM running WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 3 LIMIT 200) k) AS kinds,
+  (SELECT jsonb_agg(h) FROM (
+     SELECT k.kind, count(*) AS jobs, min(j.available_at) AS at
+     FROM unnest(%(held)s::text[]) AS k(kind) CROSS JOIN LATERAL (
+       SELECT j.available_at FROM jobs j
+       WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
+       ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
+     WHERE j.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
+  greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed"))},
+    {_STOPPED},
+    (SELECT max(created_at) FROM (
+       SELECT event, created_at FROM job_events WHERE {_LATELY}
+       ORDER BY xid DESC, id DESC LIMIT {TAIL}) tail WHERE event = 'retry_scheduled')) AS ended_at
+"""
+
+_SUM = """(SELECT jsonb_object_agg(s.key, s.n) FROM (
+       SELECT e.key, sum(e.value::bigint) AS n
+       FROM jsonb_each(l.data->'kinds') k CROSS JOIN LATERAL jsonb_each_text(k.value->'{part}') e
+       GROUP BY 1) s)"""
+_OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
+_RETRIES = "sum(coalesce((k.value->>'retries')::bigint, 0))"
+
+# ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
+# kinds that run now.
+MINUTES = f"""
+WITH lines AS MATERIALIZED (
+  SELECT id, created_at, data FROM job_events
+  WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND {_LATELY}
+  ORDER BY id DESC LIMIT {MOST_LINES}
+),
+hour AS MATERIALIZED (
+  SELECT * FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
+)
+SELECT statement_timestamp() AS now,
+  (SELECT jsonb_agg(jsonb_build_object(
+     'at', l.created_at, 'since', l.data->>'since', 'events', {_SUM.format(part="events")},
+     'waits', {_SUM.format(part="wait")},
+     'retries', (SELECT {_RETRIES} FROM jsonb_each(l.data->'kinds') k)) ORDER BY l.id)
+   FROM hour l) AS minutes,
+  (SELECT jsonb_agg(r) FROM (
+     SELECT k.key AS kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
+       {_RETRIES} AS retries,
+       sum({_OF_KIND.format(event="failed")}
+         + {_OF_KIND.format(event="retry_scheduled")}) AS failures
+     FROM hour l CROSS JOIN LATERAL jsonb_each(l.data->'kinds') k
+     WHERE l.created_at > statement_timestamp() - interval '630 s'
+     GROUP BY 1 ORDER BY 4 DESC, 3 DESC LIMIT 5) r) AS recent,
+  (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
+     SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
+       SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n
+       FROM (SELECT data FROM lines ORDER BY id DESC LIMIT {RUN_LINES}) l
+       CROSS JOIN unnest(%(running)s::text[]) AS r(kind)
+       CROSS JOIN LATERAL jsonb_each_text(l.data->'kinds'->r.kind->'run') e
+       GROUP BY 1, 2) b GROUP BY 1) k) AS runs
+"""
+
+# Jobs that lost more than one lease in this life, and never failed with anything else in it.
+SUSPECTS = f"""
+WITH RECURSIVE {PRIORITIES},
+candidates AS MATERIALIZED (
+  (SELECT id, kind, status, attempts FROM (
+     SELECT id, kind, status, attempts FROM jobs WHERE status = 'running'
+     ORDER BY claimed_at DESC, id DESC LIMIT {MOST_FAILURES}) r
+   WHERE attempts > {KILLED} ORDER BY attempts DESC LIMIT {MOST_SUSPECTS})
+  UNION ALL
+  (SELECT s.id, s.kind, 'queued', s.attempts FROM (
+     SELECT s.* FROM priorities p CROSS JOIN LATERAL (
+       SELECT id, kind, attempts, error_class FROM jobs
+       WHERE status = 'queued' AND priority = p.priority
+         AND available_at > statement_timestamp() - interval '5 min'
+       ORDER BY available_at, created_at, id LIMIT {HEAD}) s
+     LIMIT {MOST_SOONEST}) s
+   WHERE s.error_class = 'LeaseLost' AND s.attempts >= {KILLED}
+   LIMIT {MOST_SUSPECTS})
+  UNION ALL
+  (SELECT id, kind, 'failed', attempts FROM (
+     SELECT id, kind, attempts, error_class FROM jobs
+     WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
+       AND finished_at > statement_timestamp() - interval '1 h'
+     ORDER BY finished_at DESC LIMIT {MOST_FAILURES}) f
+   WHERE error_class = 'LeaseLost' AND attempts >= {KILLED} LIMIT {MOST_SUSPECTS})
+)
+SELECT c.id, c.kind, c.status, lost.times, lost.holders, lost.first_at, lost.last_at
+FROM candidates c CROSS JOIN LATERAL (
+  SELECT count(*) FILTER (WHERE e.event = 'lease_expired') AS times,
+    array_agg(e.data->>'holder') FILTER (WHERE e.event = 'lease_expired') AS holders,
+    min(e.created_at) FILTER (WHERE e.event = 'lease_expired') AS first_at,
+    max(e.created_at) FILTER (WHERE e.event = 'lease_expired') AS last_at,
+    count(*) FILTER (WHERE e.event IN ('failed', 'retry_scheduled')
+      AND e.data->>'error_class' IS DISTINCT FROM 'LeaseLost') AS raised
+  FROM (SELECT * FROM job_events
+        WHERE job_id = c.id AND {_LATELY} ORDER BY id DESC LIMIT 200) e
+  WHERE e.id > coalesce((SELECT max(r.id) FROM job_events r
+    WHERE r.job_id = c.id AND r.event = 'requeued' AND r.created_at >= %(lately)s::timestamptz
+      AND r.created_at < %(tomorrow)s::timestamptz), 0)
+) lost
+WHERE lost.times >= {KILLED} AND lost.raised = 0
+ORDER BY lost.times DESC, c.id LIMIT 10
+"""
+
+# The newest failures of a day and the retries that are due soonest, by fingerprint. ``ever_at``:
+# the first failure with that fingerprint that there is still a row of.
+GROUPS_OF = f"""
+WITH RECURSIVE {PRIORITIES},
+failed AS MATERIALIZED (
+  SELECT id, kind, error_class, error_fingerprint, finished_at FROM jobs
+  WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
+    AND finished_at > statement_timestamp() - interval '24 h'
+  ORDER BY finished_at DESC LIMIT {MOST_FAILURES}
+),
+retrying AS MATERIALIZED (
+  SELECT s.id, s.kind, s.error_class, s.error_fingerprint, NULL::timestamptz AS finished_at
+  FROM (
+    SELECT s.* FROM priorities p CROSS JOIN LATERAL (
+      SELECT id, kind, error_class, error_fingerprint, attempts FROM jobs
+      WHERE status = 'queued' AND priority = p.priority
+        AND available_at > statement_timestamp()
+      ORDER BY available_at, created_at, id LIMIT {HEAD}) s
+    LIMIT {MOST_SOONEST}) s
+  WHERE s.attempts > 0 AND s.error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
+),
+groups AS (
+  SELECT error_fingerprint AS fingerprint, count(finished_at) AS failed,
+    count(*) - count(finished_at) AS retrying, max(finished_at) AS last_at,
+    (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
+    (array_agg(kind ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS kind,
+    count(DISTINCT kind) AS kinds, max(id) AS sample
+  FROM (SELECT * FROM failed UNION ALL SELECT * FROM retrying) both_
+  GROUP BY 1 ORDER BY count(*) DESC, max(id) DESC LIMIT {GROUPS}
+)
+SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) AS retrying,
+  (SELECT min(finished_at) FROM failed) AS back_to,
+  (SELECT jsonb_agg(g) FROM (
+     SELECT groups.*, (
+       SELECT j.finished_at FROM jobs j
+       WHERE j.status = 'failed' AND j.error_fingerprint = groups.fingerprint
+       ORDER BY j.finished_at LIMIT 1) AS ever_at
+     FROM groups ORDER BY failed + retrying DESC, sample DESC) g) AS groups
+"""

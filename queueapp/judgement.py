@@ -1,0 +1,126 @@
+"""The verdict of this process's queue: one for the pages, the API, ``/healthz`` and the command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import psycopg
+from flask import Flask
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from werkzeug.exceptions import HTTPException
+
+from queueapp.config import Settings
+from queueapp.errors import QueueError
+from queueapp.extensions import db
+from queueapp.jobs.verdict import Facts, Level, Unread, Verdict, judge, not_known, read
+from queueapp.jobs.why.words import span
+from queueapp.local_postgres import LocalPostgresUnavailable
+from queueapp.shared import LIFE_S, OLD_S, Shared, Snapshot
+
+# How long ``/healthz`` waits for a look at the queue.
+HEALTH_WAIT_S = 1.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """The verdict and what it was made from (None: nothing could be read), and how old it is."""
+
+    verdict: Verdict
+    facts: Facts | None
+    age_s: float = 0.0
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share one look at the queue; in tests everybody looks for himself."""
+    app.extensions["queue_look"] = Shared(
+        lambda: look(app),
+        life_s=0.0 if app.config["TESTING"] else LIFE_S,
+        name_failure=name_failure,
+    )
+
+
+def shared(app: Flask) -> Shared[Look]:
+    """The look that all of the process share."""
+    found: Shared[Look] = app.extensions["queue_look"]
+    return found
+
+
+def present(app: Flask, **waiting: float) -> Look:
+    """The shared look, at most ``LIFE_S`` old while the database answers."""
+    return aged(shared(app).get(**waiting))
+
+
+def at_hand(app: Flask) -> Look | None:
+    """The shared look as it is, without reading; None before the first one."""
+    snapshot = shared(app).peek()
+    return aged(snapshot) if snapshot.value else None
+
+
+def look(app: Flask) -> Look:
+    """Look at the queue now. Raises what the database raises."""
+    settings: Settings = app.extensions["queue_settings"]
+    with app.app_context(), db.engine.connect() as connection:
+        facts = _read(connection, settings)
+    return Look(judge(facts), facts)
+
+
+def look_or_say_why(app: Flask) -> Look:
+    """Look at the queue now; a database that does not answer is not known."""
+    try:
+        return look(app)
+    except (SQLAlchemyError, psycopg.Error) as error:
+        return aged(Snapshot[Look](None, 0.0, name_failure(error)))
+
+
+def _read(connection: Connection, settings: Settings) -> Facts:
+    return read(
+        connection,
+        job_timeout_s=settings.job_timeout,
+        thresholds=settings.verdict,
+        expected_workers=settings.expected_workers,
+    )
+
+
+def aged(snapshot: Snapshot[Look]) -> Look:
+    """What a look is worth at its age: one that is too old says nothing of now."""
+    failure = snapshot.failure or "it has not been read yet"
+    if snapshot.value is None:
+        return Look(_unknown(Unread("queue", failure), ()), None)
+    if snapshot.age_s <= OLD_S:
+        return replace(snapshot.value, age_s=snapshot.age_s)
+    old = snapshot.value.verdict
+    reason = f"{failure}; what stands below is {span(snapshot.age_s)} old"
+    found = replace(_unknown(Unread("queue", reason), ()), as_of=old.as_of)
+    others = tuple(one for one in old.findings if one.level in (Level.AMBER, Level.RED))
+    return Look(replace(found, others=others), snapshot.value.facts, snapshot.age_s)
+
+
+def _unknown(unread: Unread, others: tuple[()]) -> Verdict:
+    said = f"The queue could not be read: {unread.reason}."
+    return Verdict(not_known(unread, sentence=said), others, datetime.now(UTC), (unread,))
+
+
+def name_failure(error: Exception) -> str | None:
+    """In words what kept us from reading; None for what is no matter of the database."""
+    if isinstance(error, QueueError | LocalPostgresUnavailable):
+        return str(error)
+    if not isinstance(error, SQLAlchemyError | psycopg.Error):
+        return None
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(origin, "sqlstate", None)
+    return f"the database refused ({state})" if state else "the database does not answer"
+
+
+def page_of(app: Flask, paths: Iterable[str]) -> str | None:
+    """The first of ``paths`` that this application serves, None without any."""
+    adapter = app.url_map.bind("localhost")
+    for path in paths:
+        try:
+            adapter.match(path.partition("?")[0], method="GET")
+        except HTTPException:
+            continue
+        return path
+    return None

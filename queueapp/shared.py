@@ -1,0 +1,117 @@
+"""One reading for everybody in this process: many ask, one reads.
+
+A reading lives for a moment. Who asks after that has it read anew, by one thread at a time; whoever
+asks meanwhile gets the one that is there. A reading that fails leaves the one before it in place.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+LIFE_S = 2.0
+# Older than this nobody is given it while a newer one is on its way.
+OLD_S = 15.0
+# Longer than any reading takes: each of its statements has a bound of its own.
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Snapshot(Generic[T]):
+    """What was read. ``value`` None: nothing yet; ``failure``: why the last try came to nothing."""
+
+    value: T | None
+    age_s: float
+    failure: str | None = None
+
+
+@dataclass
+class _Flight:
+    """A reading on its way."""
+
+    landed: threading.Event = field(default_factory=threading.Event)
+
+
+class Shared(Generic[T]):
+    """What ``read`` gives, shared by all threads.
+
+    ``life_s``: how long it serves; 0: whoever asks has it read, though never two at a time.
+    ``name_failure``: an error in words, None for one that nobody should have to read.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], T],
+        *,
+        life_s: float = LIFE_S,
+        name_failure: Callable[[Exception], str | None] = lambda _: None,
+    ) -> None:
+        self.life_s = life_s
+        self._read = read
+        self._name_failure = name_failure
+        self._lock = threading.Lock()
+        self._flight: _Flight | None = None
+        self._value: T | None = None
+        self._taken_at = 0.0
+        self._tried_at: float | None = None
+        self._failure: str | None = None
+
+    def get(self, *, wait_s: float = PATIENCE_S) -> Snapshot[T]:
+        """A reading that is fresh, or the present one while a newer one is on its way.
+
+        Waits ``wait_s`` at most where there is none to be given, or a very old one.
+        """
+        with self._lock:
+            if self._is_fresh():
+                return self._snapshot()
+            flight, mine = self._flight, self._flight is None
+            if flight is None:
+                flight = self._flight = _Flight()
+            elif self._value is not None and self._age_s() <= OLD_S:
+                return self._snapshot()
+        if mine:
+            # A thread of its own: whoever asked has to answer in time, whatever the database does.
+            threading.Thread(
+                target=self._fly, args=(flight,), name="shared-reading", daemon=True
+            ).start()
+        flight.landed.wait(wait_s)
+        return self.peek()
+
+    def peek(self) -> Snapshot[T]:
+        """The present one, whatever its age; nothing is read."""
+        with self._lock:
+            return self._snapshot()
+
+    def _fly(self, flight: _Flight) -> None:
+        began, value, failure = time.monotonic(), None, "it was not completed"
+        try:
+            value, failure = self._read(), ""
+        except Exception as error:
+            failure = self._name_failure(error) or ""
+            if not failure:
+                log.exception("a shared reading failed")
+                failure = "an error of ours, see the log"
+        finally:
+            with self._lock:
+                self._tried_at, self._failure = began, failure or None
+                if not failure:
+                    self._value, self._taken_at = value, began
+                self._flight = None
+            flight.landed.set()
+
+    def _is_fresh(self) -> bool:
+        return self._tried_at is not None and time.monotonic() < self._tried_at + self.life_s
+
+    def _age_s(self) -> float:
+        return time.monotonic() - self._taken_at
+
+    def _snapshot(self) -> Snapshot[T]:
+        return Snapshot(self._value, 0.0 if self._value is None else self._age_s(), self._failure)

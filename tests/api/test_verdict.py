@@ -1,0 +1,140 @@
+"""GET /api/verdict, /healthz and ``flask verdict``: one verdict, whoever asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient, FlaskCliRunner
+from sqlalchemy.orm import Session
+
+from queueapp import create_app
+from queueapp.errors import SettingError
+from queueapp.extensions import db
+from queueapp.jobs.status import Event
+from queueapp.jobs.verdict import Thresholds
+from queueapp.jobs.verdict.thresholds import KINDS, shown
+from tests.api.conftest import body
+from tests.scenes import Scene
+
+
+@pytest.fixture
+def scene(session: Session) -> Scene:
+    return Scene(session)
+
+
+def test_everybody_is_given_the_same_verdict(
+    client: FlaskClient, runner: FlaskCliRunner, scene: Scene
+) -> None:
+    scene.worker()
+    scene.minutes(claimed=100, retries=60, succeeded=100)
+    job = scene.due(200)
+    slow = scene.running(150)
+
+    found = body(client.get("/api/verdict"))
+    health = body(client.get("/healthz"))
+    said = runner.invoke(args=["verdict"])
+    as_json = runner.invoke(args=["verdict", "--json"])
+
+    assert (found["level"], found["rule"], found["title"]) == ("red", "stalled", "Stalled")
+    assert found["next_path"] == "/jobs?status=running"
+    assert found["evidence"]["oldest_due_id"] == job.id
+    assert found["evidence"]["longest_id"] == slow.id
+    assert found["evidence"]["oldest_due_at"].endswith("Z")
+    assert [(one["rule"], one["level"]) for one in found["also"]] == [("retry_storm", "amber")]
+    assert found["since"] < found["as_of"]
+    assert (health["status"], health["verdict"], health["rule"]) == ("ok", "red", "stalled")
+    assert said.exit_code == as_json.exit_code == 2
+    first, since, step, also = said.output.splitlines()
+    assert first.startswith(f"RED Stalled: Job {job.id} (demo.echo) is due for 3 min 2")
+    assert since.startswith("Since: ")
+    assert step.endswith("cancel what is stuck. /jobs?status=running")
+    assert also.startswith("Also: amber Retry storm: 60 % of 500 starts")
+    assert json.loads(as_json.output)["rule"] == "stalled"
+
+
+@pytest.mark.parametrize(
+    ("make", "level", "status"),
+    [
+        (lambda scene: scene.worker(), "green", 0),
+        (lambda scene: scene.event(Event.QUEUE_PAUSED, "queue", 9), "amber", 1),
+        (lambda _: None, "red", 2),
+    ],
+)
+def test_the_exit_status_is_the_level(
+    runner: FlaskCliRunner, scene: Scene, make: Callable[[Scene], Any], level: str, status: int
+) -> None:
+    if level == "amber":
+        scene.worker()
+    make(scene)
+    scene.due(30)
+
+    done = runner.invoke(args=["verdict", "--json"])
+
+    assert (json.loads(done.output)["level"], done.exit_code) == (level, status)
+
+
+def test_the_settings_decide(database_url: str, scene: Scene) -> None:
+    scene.worker("w1")
+    scene.event(Event.QUEUE_PAUSED, "queue", 500)
+    scene.due(300)
+    app = create_app(
+        {
+            "DATABASE_URL": database_url,
+            "TESTING": True,
+            "QUEUE_EXPECTED_WORKERS": "2",
+            "QUEUE_VERDICT": "paused=2m, failing=30%",
+        }
+    )
+    with app.app_context():
+        found = body(app.test_client().get("/api/verdict"))
+        db.engine.dispose()
+
+    assert (found["rule"], found["level"]) == ("paused", "red")
+    assert [one["rule"] for one in found["also"]] == ["few_workers"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stalled", "name=value"), ("nothing=5s", "name=value"), ("stalled=5%", "duration"),
+        ("failing=20", "such as 20%"), ("failing=120%", "such as 20%"), ("least=0", "1 to"),
+    ],
+)  # fmt: skip
+def test_a_threshold_that_cannot_be_is_named(text: str, said: str) -> None:
+    with pytest.raises(SettingError, match="QUEUE_VERDICT") as found:
+        create_app({"DATABASE_URL": "postgresql://nowhere/none", "QUEUE_VERDICT": text})
+    assert said in str(found.value)
+
+
+def test_the_defaults_can_be_written_as_they_are_shown() -> None:
+    from queueapp.setting_readers import thresholds
+
+    text = " ".join(f"{name}={shown(name, getattr(Thresholds(), name))}" for name in KINDS)
+    assert thresholds(text) == Thresholds()
+
+
+def test_without_a_database_it_is_unknown_and_the_process_well(
+    elsewhere: Callable[[], Flask],
+) -> None:
+    app = elsewhere()
+
+    found = body(app.test_client().get("/api/verdict"))
+    done = app.test_cli_runner().invoke(args=["verdict"])
+
+    assert (found["level"], found["also"]) == ("unknown", [])
+    assert "the database does not answer" in found["sentence"]
+    assert done.exit_code == 3
+    assert done.output.startswith("UNKNOWN Unknown: The queue could not be read")
+
+
+@pytest.fixture
+def elsewhere() -> Any:
+    """An application whose database is nowhere."""
+    app = create_app({"DATABASE_URL": "postgresql://127.0.0.1:1/none", "TESTING": True})
+    yield lambda: app
+    with app.app_context():
+        db.engine.dispose()

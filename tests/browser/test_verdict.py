@@ -1,0 +1,50 @@
+"""The verdict follows the queue on every page, also on one where nothing is new."""
+
+from __future__ import annotations
+
+from flask import Flask
+from playwright.sync_api import Page, expect
+from sqlalchemy.orm import Session
+
+from queueapp import judgement
+from queueapp.jobs.status import Status
+from tests.browser.screen import refresh
+from tests.factories import make_job
+from tests.scenes import Scene
+
+
+def test_a_stall_shows_in_badge_title_and_icon_of_a_page_that_has_not_changed(
+    page: Page, live_server: str, app: Flask, session: Session
+) -> None:
+    scene = Scene(session)
+    scene.worker()
+    # Nothing about a failed job changes with what is due.
+    make_job(session, Status.FAILED)
+    session.commit()
+    shared = judgement.shared(app)
+    shared.life_s = 0.001
+    try:
+        page.goto(f"{live_server}/jobs?status=failed")
+        expect(page.locator("#badge")).to_have_text("The queue: Healthy")
+        assert page.title() == "Jobs · development · queue"
+
+        job = scene.due(300)
+        refresh(page)
+
+        expect(page.locator("#badge")).to_have_text("The queue: Stalled")
+        assert page.title() == "● STALLED · Jobs · development · queue"
+        assert "favicon-red" in str(page.get_attribute("#icon", "href"))
+        expect(page.locator("#live")).to_have_text("The queue: Stalled.")
+
+        # From the badge to what is wrong, and on to where it helps: no more than two clicks.
+        page.click("#badge")
+        expect(page.locator("#verdict")).to_contain_text(f"Job {job.id} (demo.echo) is due for")
+        page.click("#verdict .verdict__text a")
+        expect(page.locator("h1, h2").first).to_be_attached()
+
+        scene.ended(1)
+        refresh(page)
+        expect(page.locator("#badge")).to_have_text("The queue: Healthy")
+        assert not page.title().startswith("●")
+    finally:
+        shared.life_s = 0.0

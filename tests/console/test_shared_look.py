@@ -1,0 +1,145 @@
+"""However many tabs are open, the database is asked as for one; and the pages outlive it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from queueapp import create_app, judgement, shared
+from queueapp.console import overview
+from queueapp.extensions import db
+from queueapp.jobs.queries import clock
+from queueapp.jobs.status import Status
+from queueapp.jobs.verdict import statements
+from tests.console.conftest import PANEL, words
+from tests.factories import make_job
+from tests.jobs.plans import statements_of
+from tests.live.proxy import Proxy
+from tests.scenes import Scene
+
+TABS = 50
+
+
+@pytest.fixture
+def sharing(fresh_app: Flask) -> Flask:
+    """The application as it is outside tests: what was read serves for a while."""
+    for reading in (judgement.shared(fresh_app), overview.shared(fresh_app)):
+        assert reading.life_s == 0
+        reading.life_s = 60.0
+    return fresh_app
+
+
+def open_tabs(app: Flask, *paths: str, tag: str | None = None) -> list[Any]:
+    """Ask for all of the paths at the same moment, a thread each."""
+    barrier = threading.Barrier(len(paths))
+    headers = PANEL | ({"HX-PTag": tag} if tag else {})
+
+    def ask(path: str) -> Any:
+        client = app.test_client()
+        barrier.wait(60)
+        return client.get(path, headers=headers)
+
+    with ThreadPoolExecutor(len(paths)) as pool:
+        return list(pool.map(ask, paths))
+
+
+@pytest.mark.postgresql("statements")
+def test_fifty_tabs_cost_what_one_costs(sharing: Flask, session: Any) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    with sharing.app_context():
+        engine = db.engine
+
+    with statements_of(engine) as sent:
+        answers = open_tabs(sharing, *["/"] * TABS)
+    with statements_of(engine) as sent_again:
+        again = open_tabs(sharing, *["/"] * TABS, tag=answers[0].headers["HX-PTag"])
+        beside = open_tabs(sharing, *["/healthz", "/api/verdict"] * 10)
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.headers["HX-PTag"] for answer in answers}) == 1
+    texts = [text for text, _ in sent]
+    assert texts.count(clock._PULSE) == texts.count(statements.LINE) == 1
+    assert len(sent) <= 20
+    assert {answer.status_code for answer in again} == {304}
+    assert {answer.status_code for answer in beside} == {200}
+    assert sent_again == []
+
+
+@pytest.mark.postgresql("statements")
+def test_polls_of_other_pages_carry_the_same_verdict(sharing: Flask, session: Any) -> None:
+    scene = Scene(session)
+    scene.due(500)
+    with sharing.app_context():
+        engine = db.engine
+
+    with statements_of(engine) as sent:
+        answers = open_tabs(sharing, *["/jobs", "/events"] * 8)
+
+    assert {answer.headers["Queue-Verdict"] for answer in answers} == {"red No workers"}
+    assert [text for text, _ in sent].count(statements.LINE) == 1
+
+
+@pytest.fixture
+def proxied(database_url: str) -> Iterator[tuple[Flask, Proxy]]:
+    proxy = Proxy(database_url)
+    app = create_app({"DATABASE_URL": proxy.url, "TESTING": True})
+    yield app, proxy
+    with app.app_context():
+        db.engine.dispose()
+    proxy.close()
+
+
+@pytest.mark.postgresql("a server that goes away")
+def test_without_the_database_the_page_stays_and_turns_grey(
+    proxied: tuple[Flask, Proxy], session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, proxy = proxied
+    scene = Scene(session)
+    scene.worker()
+    scene.minutes(succeeded=30)
+    scene.ended(5)
+    client = app.test_client()
+    assert "Healthy" in client.get("/").text
+    proxy.close()
+
+    # For a moment what was read still says something.
+    assert "Healthy" in client.get("/").text
+    monkeypatch.setattr(judgement, "OLD_S", 0.0)
+    monkeypatch.setattr(shared, "OLD_S", 0.0)
+    answer = client.get("/")
+
+    assert answer.status_code == 200
+    shown = words(answer.text)
+    assert "Unknown The queue could not be read: the database does not answer; what" in shown
+    assert "came and ended per minute 0 / 30" in shown
+    found = client.get("/healthz").json
+    assert found is not None
+    assert (found["status"], found["verdict"]) == ("ok", "unknown")
+    # A page that was never read before has nothing to show.
+    assert client.get("/jobs").status_code == 503
+
+
+def test_the_first_page_without_any_reading_says_that_there_is_no_database() -> None:
+    app = create_app({"DATABASE_URL": "postgresql://127.0.0.1:1/none", "TESTING": True})
+    with app.app_context():
+        client = app.test_client()
+        answer = client.get("/")
+        db.engine.dispose()
+
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "5"
+    assert "database" in words(answer.text)
+
+
+def test_what_is_shared_holds_no_connection(sharing: Flask) -> None:
+    sharing.test_client().get("/")
+
+    with sharing.app_context():
+        pool: Any = db.engine.pool
+    assert pool.checkedout() == 0

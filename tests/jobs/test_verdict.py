@@ -1,0 +1,658 @@
+"""The verdict: each rule in a state that is really in the database, and in the one beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import control, partitions
+from queueapp.jobs.status import Event, Status
+from queueapp.jobs.verdict import RULES, Level, Thresholds, Verdict, reading, statements, verdict
+from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
+from queueapp.jobs.verdict.facts import System
+from tests.factories import claim_one, make_job, outcome
+from tests.jobs.filling import FINISHED, analyze, fill
+from tests.jobs.plans import sequential_scans, statements_of
+from tests.jobs.seeds import seed
+from tests.scenes import ECHO, Scene, ago
+
+EVIDENCE = {rule.code: set(rule.fields) for rule in RULES}
+LEVELS = {rule.code: set(rule.levels) for rule in RULES}
+
+
+@pytest.fixture
+def scene(session: Session) -> Scene:
+    return Scene(session)
+
+
+def judged(scene: Scene, **given: Any) -> Verdict:
+    """The verdict, after a look at its form."""
+    found = verdict(scene.session, **{"job_timeout_s": 3600, **given})
+    scene.session.rollback()
+    for one in found.findings:
+        assert one.title
+        assert not one.sentence[0].islower() or one.sentence.startswith(ECHO)
+        assert one.sentence.endswith(".")
+        assert one.step.text.endswith(".")
+        if one.rule in EVIDENCE:
+            assert set(one.evidence) == EVIDENCE[one.rule]
+            assert one.level in LEVELS[one.rule]
+        assert set(one.evidence) <= set(FIELDS)
+    order = [rule.code for rule in RULES]
+    told = [one.rule for one in found.findings if one.rule in order]
+    assert told == sorted(told, key=order.index)
+    return found
+
+
+def rules(found: Verdict) -> list[str]:
+    return [one.rule for one in found.findings]
+
+
+def seconds_since(found: Verdict) -> float:
+    assert found.first.since is not None
+    return (found.as_of - found.first.since).total_seconds()
+
+
+# Healthy
+
+
+def test_an_empty_queue_without_workers_is_healthy_and_says_its_zeros(scene: Scene) -> None:
+    found = judged(scene)
+
+    assert (found.level, found.first.rule, found.others) == (Level.GREEN, "healthy", ())
+    assert found.first.sentence == "Nothing is due · no worker is alive."
+    assert found.first.evidence["due"] == found.first.evidence["running"] == 0
+
+
+def test_a_queue_at_work_is_healthy_with_its_pace(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(enqueued=200, claimed=200, succeeded=212)
+    scene.due(0.5)
+    scene.running(30)
+    scene.ended(1)
+
+    found = judged(scene, expected_workers=1)
+
+    assert rules(found) == ["healthy"]
+    assert "212/min ended · 1 of 1 workers is alive." in found.first.sentence
+    assert found.first.evidence["live_workers"] == 1
+
+
+# No workers
+
+
+def test_due_jobs_and_nobody_alive_are_red_since_the_last_sign(scene: Scene) -> None:
+    scene.worker(seen=400)
+    scene.due(30)
+
+    found = judged(scene, expected_workers=3)
+
+    assert rules(found) == ["no_workers"]
+    assert found.level is Level.RED
+    assert found.first.sentence.startswith(
+        "0 of 3 workers are alive; the last one, w1:1:aa, was seen 6 min 40 s ago; 1 job is due"
+    )
+    assert found.first.step.text == "Start `flask work`."
+    assert 399 <= seconds_since(found) <= 410
+
+
+def test_a_worker_without_threads_is_none_and_one_that_stopped_says_why(scene: Scene) -> None:
+    scene.due(30)
+    scene.worker("w1", stopped=20)
+    assert "stopped 20 s ago (SIGTERM)" in judged(scene).first.sentence
+
+    scene.worker("w2", slots=0)
+    assert "1 live worker without a thread" in judged(scene).first.sentence
+    scene.worker("w3")
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_leases_that_ran_out_and_nobody_to_sweep_them_are_red(scene: Scene) -> None:
+    scene.running(90, lease_expires_at=ago(30))
+
+    assert "1 job of workers that are gone wait" in judged(scene).first.sentence
+    scene.worker("w2")
+    assert "no_workers" not in rules(judged(scene))
+
+
+# Paused
+
+
+def test_a_pause_is_amber_with_jobs_behind_it_and_red_after_a_while(scene: Scene) -> None:
+    scene.worker()
+    scene.event(Event.QUEUE_PAUSED, "queue", 50_000, reason="migration")
+    assert rules(judged(scene)) == ["healthy"]
+
+    scene.due(300)
+    found = judged(scene)
+    # On purpose: neither stalled nor starving, though the first job waits and nothing ends.
+    assert rules(found) == ["paused"]
+    assert found.level is Level.AMBER
+    assert "paused by user:ana 13 h 53 min ago (migration): 1 job is due" in found.first.sentence
+    assert found.first.step.text.startswith("Resume")
+
+    assert judged(scene, thresholds=Thresholds(paused=200)).level is Level.RED
+    control.resume(scene.session, actor="user:ana")
+    scene.session.commit()
+    # What waited behind it has its time to start.
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
+    scene.worker()
+    control.hold_kind(scene.session, ECHO, actor="user:bo", reason="provider down")
+    for _ in range(2):
+        scene.due(5000, kind=ECHO)
+    scene.session.execute(sa.text("UPDATE jobs SET status = 'held', held_for = 'kind'"))
+    scene.due(4000, kind=ECHO)  # not moved yet
+    make_job(scene.session, Status.HELD, kind="a.b", available_at=ago(-60))
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert rules(found) == ["paused"]
+    assert found.level is Level.RED
+    assert "demo.echo was put on hold by user:bo" in found.first.sentence
+    assert "(provider down): 2 of its jobs are due." in found.first.sentence
+    assert found.first.step.paths[0] == "/kinds/demo.echo"
+
+
+# Stalled and wedged
+
+
+def test_an_old_head_of_the_line_and_no_ends_are_a_stall(scene: Scene) -> None:
+    scene.worker()
+    job = scene.due(200)
+    scene.ended(150)
+    slow = scene.running(100, kind="report.build")
+
+    found = judged(scene)
+
+    assert rules(found) == ["stalled"]
+    assert found.level is Level.RED
+    assert f"Job {job.id} (demo.echo) is due for 3 min 20 s" in found.first.sentence
+    assert "no attempt has ended for 2 min 30 s" in found.first.sentence
+    assert f"1 of 2 threads are busy, the longest with job {slow.id}" in found.first.sentence
+    assert found.first.step.paths == ("/jobs?status=running",)
+    assert 149 <= seconds_since(found) <= 160
+
+
+@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED, Status.CANCELLED])
+def test_waiting_behind_busy_workers_is_no_stall(scene: Scene, status: Status) -> None:
+    scene.worker()
+    scene.due(200)
+    scene.ended(20, status, started_at=ago(30))
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_cancelling_what_waits_moves_nothing_on(scene: Scene) -> None:
+    scene.worker()
+    scene.due(200)
+    scene.ended(20, Status.CANCELLED)
+
+    assert rules(judged(scene)) == ["stalled"]
+
+
+def test_attempts_that_are_to_be_tried_again_are_ends_as_well(
+    scene: Scene, session: Session
+) -> None:
+    scene.worker()
+    scene.due(200)
+    assert rules(judged(scene)) == ["stalled"]
+
+    from queueapp.jobs import transitions
+
+    job = make_job(session)
+    claim = claim_one(session, job.id)
+    transitions.settle(session, [outcome(claim, "retry", delay_s=600.0)], actor="worker:w1:1:aa")
+    session.commit()
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_a_worker_that_has_just_started_may_take_a_moment(scene: Scene) -> None:
+    scene.due(20_000)
+    scene.worker(since=30)
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_nothing_running_and_nothing_starting_points_at_locks(scene: Scene) -> None:
+    scene.worker()
+    scene.due(200)
+
+    found = judged(scene)
+
+    assert "no attempt has ended yet; none of 2 threads is busy" in found.first.sentence
+    assert found.first.step.paths[0] == "/system"
+
+
+def test_runs_beyond_three_times_their_p95_are_wedged(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(succeeded=1, run={"15": 20})  # 33 s
+    job = scene.running(400)
+    scene.ended(390)
+
+    found = judged(scene)
+
+    assert rules(found) == ["wedged"]
+    assert found.level is Level.RED
+    assert f"job {job.id} (demo.echo), for 6 min 40 s (95 of 100 end within 32 s)" in (
+        found.first.sentence
+    )
+    assert 389 <= seconds_since(found) <= 400
+
+
+@pytest.mark.parametrize(
+    ("history", "run_s", "level"),
+    [
+        ({"run": {"18": 20}}, 700, Level.GREEN),  # 262 s: three times that are 13 min
+        ({"run": {"18": 20}}, 800, Level.RED),
+        ({}, 400, Level.AMBER),  # nobody knows what is usual
+        ({}, 200, Level.GREEN),
+    ],
+)
+def test_how_long_is_too_long_depends_on_the_kind(
+    scene: Scene, history: dict[str, Any], run_s: float, level: Level
+) -> None:
+    scene.worker()
+    scene.minutes(succeeded=1, **history)
+    scene.running(run_s)
+
+    assert judged(scene).level is level
+
+
+def test_one_run_that_has_just_begun_shows_that_threads_come_free(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(succeeded=1, run={"10": 20})
+    scene.running(4000)
+    scene.running(2)
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+# What goes wrong
+
+
+def lose(session: Session, job_id: int, holder: str, verb: str = "retry") -> None:
+    """The job's next worker vanishes."""
+    from queueapp.jobs import transitions
+    from queueapp.jobs.backoff import Backoff
+    from queueapp.jobs.claim import Holder
+    from queueapp.jobs.transitions.bereavement import Death
+
+    session.execute(sa.text("UPDATE jobs SET available_at = now() - interval '1 s'"))
+    claim_one(session, job_id, Holder(holder, lease_s=60))
+    death = Death(holder, "signal 9", crashed=True)
+    transitions.take_back(session, death, actor="sweeper:s", backoff=Backoff(base_s=60, cap_s=600))
+    session.commit()
+
+
+def test_a_job_that_two_workers_vanished_with_kills_them(scene: Scene, session: Session) -> None:
+    scene.worker()
+    scene.minutes()
+    job = make_job(session)
+    lose(session, job.id, "worker:a")
+    assert rules(judged(scene)) == ["healthy"]
+    lose(session, job.id, "worker:b")
+
+    found = judged(scene)
+
+    assert found.first.rule == "worker_killer"
+    assert f"Job {job.id} (demo.echo) was running when 2 workers vanished" in found.first.sentence
+    assert found.first.step.paths == (f"/jobs/{job.id}",)
+    # A worker that is still there was only slow.
+    scene.worker("b")
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_the_third_death_ends_it_and_is_told_still(scene: Scene, session: Session) -> None:
+    scene.worker()
+    job = make_job(session)
+    for name in "abc":
+        lose(session, job.id, f"worker:{name}")
+
+    found = judged(scene)
+
+    assert "3 workers vanished" in found.first.sentence
+    assert "ended failed" in found.first.sentence
+    session.execute(sa.text("UPDATE jobs SET finished_at = now() - interval '2 hours'"))
+    session.commit()
+    assert "worker_killer" not in rules(judged(scene))
+
+
+def test_an_error_beside_the_lost_leases_is_another_story(scene: Scene, session: Session) -> None:
+    from queueapp.jobs import transitions
+
+    scene.worker()
+    job = make_job(session)
+    claim = claim_one(session, job.id)
+    transitions.settle(session, [outcome(claim, "retry", delay_s=1.0)], actor="worker:x")
+    session.commit()
+    lose(session, job.id, "worker:a")
+    lose(session, job.id, "worker:b")
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "retries", "level"),
+    [
+        (100, 71, Level.AMBER),
+        (100, 80, Level.RED),
+        (100, 50, Level.GREEN),
+        (3, 3, Level.GREEN),  # too few to say
+    ],
+)
+def test_a_storm_is_when_most_starts_are_retries(
+    scene: Scene, starts: int, retries: int, level: Level
+) -> None:
+    scene.worker()
+    scene.minutes(claimed=starts, retries=retries, succeeded=starts)
+    make_job(
+        scene.session, kind=ECHO, available_at=ago(-60), attempts=1, error_class="ConnectionError",
+        error_fingerprint="f1",
+    )  # fmt: skip
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert found.level is level
+    if level is not Level.GREEN:
+        assert f"{retries} % of {starts * 5} starts in 5 minutes are retries" in (
+            found.first.sentence
+        )
+        assert "most of demo.echo: ConnectionError" in found.first.sentence
+        assert found.first.step.paths == ("/errors/f1", "/jobs?status=retrying&kind=demo.echo")
+        # Since the first line of the twelve.
+        assert 700 <= seconds_since(found) <= 760
+
+
+@pytest.mark.parametrize(
+    ("failed", "level"), [(30, Level.AMBER), (60, Level.RED), (20, Level.GREEN)]
+)
+def test_failures_are_told_by_their_share(scene: Scene, failed: int, level: Level) -> None:
+    scene.worker()
+    scene.minutes(succeeded=100 - failed, failed=failed - 10, retry_scheduled=10)
+    scene.ended(60, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
+
+    found = judged(scene)
+
+    assert found.level is level
+    if level is not Level.GREEN:
+        assert (
+            f"{failed} % of 1,000 attempts in 10 minutes failed, most of demo.echo: KeyError."
+            in (found.first.sentence)
+        )
+        assert found.first.step.paths[0] == "/errors/f1"
+
+
+def test_a_group_that_came_with_the_deploy_is_called_new(scene: Scene) -> None:
+    scene.worker("old", seen=700, since=7000, release="r1")
+    scene.worker("new", since=300, release="r2")
+    scene.minutes(failed=60)
+    scene.ended(60, Status.FAILED, error_fingerprint="f1")
+    assert ", new since the deploy of " in judged(scene).first.sentence
+
+    scene.ended(5000, Status.FAILED, error_fingerprint="f1")
+    found = judged(scene)
+    assert "new since" not in found.first.sentence
+    assert found.first.evidence["new_since_deploy"] is False
+
+
+# What is slow
+
+
+def test_a_low_priority_that_waits_behind_a_flow_starves(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    job = scene.due(900, priority=-5)
+    assert rules(judged(scene)) == ["healthy"]
+
+    scene.running(3, priority=10)
+    found = judged(scene)
+
+    assert rules(found) == ["starving"]
+    assert f"Priority -5 waits: job {job.id}" in found.first.sentence
+    assert "while priority 10 goes on" in found.first.sentence
+    assert rules(judged(scene, thresholds=Thresholds(starving=1000))) == ["healthy"]
+
+
+def test_what_nobody_alive_can_run_is_not_starving_but_lonely(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.running(3, priority=10)
+    job = scene.due(900, kind="crm.sync", priority=-5)
+
+    found = judged(scene)
+
+    assert rules(found) == ["no_worker_for_kind"]
+    assert f"Job {job.id} (crm.sync) is due for 15 min 0 s" in found.first.sentence
+    scene.worker("elsewhere", kinds=["crm.sync"], via="api")
+    assert "no_worker_for_kind" not in rules(judged(scene))
+
+
+def test_a_kind_on_hold_on_purpose_does_not_starve(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.running(3, priority=10)
+    scene.due(900, kind=ECHO, priority=-5)
+    control.hold_kind(scene.session, ECHO, actor="user:ana", reason="later")
+    scene.session.commit()
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.minutes(enqueued=100, claimed=60, succeeded=60, wait={"12": 60})  # 4 s
+    scene.due(90)
+
+    found = judged(scene)
+
+    assert rules(found) == ["falling_behind"]
+    assert (
+        "In 10 minutes 1,000 jobs came and 600 ended; 1 job is due, the oldest for 1 min 30 s"
+        in (found.first.sentence)
+    )
+    assert found.first.sentence.endswith("At these rates the line never empties.")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"enqueued": 60, "succeeded": 60},
+        # The wait does not grow: they waited as long before.
+        {"enqueued": 100, "succeeded": 60, "wait": {"17": 60}},
+        # Only for some minutes yet.
+        {"enqueued": 100, "succeeded": 60, "count": 6},
+    ],
+)
+def test_a_backlog_that_does_not_grow_is_not_falling_behind(
+    scene: Scene, told: dict[str, Any]
+) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.minutes(**told)
+    scene.due(90)
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_a_silent_holder_is_stale_and_says_when_its_leases_end(scene: Scene) -> None:
+    scene.worker("w1", lease_s=300, seen=100)
+    scene.worker("w2")
+    scene.running(250, by="worker:w1", lease_expires_at=ago(-90))
+    scene.running(2, by="worker:w2")
+
+    found = judged(scene)
+
+    assert rules(found) == ["stale_worker"]
+    assert "Worker w1 has been silent for 3 min 30 s and holds 1 job" in found.first.sentence
+    assert "end by themselves within 1 min" in found.first.sentence
+    assert found.first.step.paths[0] == "/workers/worker%3Aw1"
+    assert found.first.evidence["other_workers"] == 1
+
+
+def test_a_lease_that_the_time_out_cuts_short_is_no_silence(scene: Scene) -> None:
+    scene.worker("w1", lease_s=300)
+    scene.running(250, by="worker:w1", timeout_s=260, lease_expires_at=ago(-10))
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_fewer_workers_than_expected_are_missed(scene: Scene) -> None:
+    scene.worker("w1")
+    scene.worker("w2", seen=400)
+    assert rules(judged(scene)) == ["healthy"]
+
+    found = judged(scene, expected_workers=2)
+
+    assert rules(found) == ["few_workers"]
+    assert found.first.sentence.startswith("1 of 2 workers is alive; w2 was heard of last")
+
+
+# What will become a problem
+
+
+@pytest.mark.parametrize(
+    ("system", "found"),
+    [
+        (System(2, None), ["ledger_ends"]),
+        (System(-1, 1900.0), ["ledger_ends", "old_transaction"]),
+        (System(14, 60.0), ["healthy"]),
+    ],
+)
+def test_the_database_is_looked_after(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, system: System, found: list[str]
+) -> None:
+    monkeypatch.setattr(partitions, "days_ahead", lambda _database: system.days_ahead)
+    monkeypatch.setattr(
+        reading, "oldest_transaction_s", lambda _database: system.oldest_transaction_s
+    )
+
+    assert rules(judged(scene)) == found
+
+
+# Order, and what is not known
+
+
+def test_the_first_rule_that_applies_is_the_verdict_and_the_others_stand_below(
+    scene: Scene,
+) -> None:
+    scene.minutes(claimed=100, retries=80, failed=80, succeeded=20)
+    scene.due(200)
+    scene.running(100, lease_expires_at=ago(30))
+
+    found = judged(scene, expected_workers=2)
+
+    assert rules(found) == ["no_workers", "retry_storm", "failing"]
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A reading takes longer than it may."""
+    monkeypatch.setattr(reading, "READING_S", 0.3)
+    owner = statements if hasattr(statements, name) else reading
+    monkeypatch.setattr(owner, name, "SELECT pg_sleep(2)")
+
+
+@pytest.mark.postgresql("statement_timeout")
+@pytest.mark.parametrize(
+    ("statement", "part"),
+    [
+        ("SWITCHES", "switches"), ("WORKERS", "workers"), ("LINE", "line"), ("MINUTES", "minutes"),
+        ("SUSPECTS", "suspects"), ("GROUPS_OF", "failures"),
+    ],
+)  # fmt: skip
+def test_a_reading_that_takes_too_long_makes_it_unknown_never_green(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, statement: str, part: str
+) -> None:
+    scene.worker()
+    broken(monkeypatch, statement)
+
+    found = judged(scene)
+
+    assert (found.level, found.first.rule) == (Level.UNKNOWN, "unknown")
+    assert part in {one.reading for one in found.unread}
+    assert f"{part}: the query took longer than 0.3 s" in found.first.sentence
+
+
+@pytest.mark.postgresql("statement_timeout")
+def test_red_that_is_certain_stays_red_and_amber_does_not_hide_what_is_unknown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch, "MINUTES")
+    scene.worker()
+    scene.event(Event.QUEUE_PAUSED, "queue", 500)
+    scene.due(200)
+    assert rules(judged(scene)) == ["unknown", "paused"]
+
+    control.resume(scene.session, actor="user:ana")
+    scene.session.execute(sa.text("UPDATE job_events SET created_at = now() - interval '9 min'"))
+    scene.session.commit()
+    assert rules(judged(scene)) == ["no_workers", "unknown"]
+
+
+def test_workers_that_write_no_minutes_are_not_believed(scene: Scene) -> None:
+    scene.worker(since=3600)
+    scene.minutes(upto=400)
+
+    found = judged(scene)
+
+    assert found.first.rule == "unknown"
+    assert "for five minutes" in found.first.sentence
+
+
+# What it costs
+
+
+@pytest.mark.postgresql("plans")
+def test_every_reading_is_one_statement_without_a_sequential_scan(
+    scene: Scene, session: Session, engine: sa.Engine
+) -> None:
+    seed(session, 8_000)
+    scene.worker()
+    scene.minutes(succeeded=1)
+    session.commit()
+    with engine.connect() as connection, statements_of(engine) as sent:
+        found = verdict(connection, job_timeout_s=60)
+
+    assert found.unread == ()
+    # The bound on time, six readings, and the database itself.
+    assert len(sent) <= 10
+    session.execute(sa.text("SET LOCAL enable_seqscan = off"))
+    assert sequential_scans(session, sent) == []
+
+
+@pytest.mark.postgresql("buffers")
+def test_what_it_reads_follows_its_bounds_and_not_the_tables(
+    scene: Scene, engine: sa.Engine
+) -> None:
+    scene.worker()
+    scene.minutes(succeeded=1)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for _ in range(2):
+            fill(connection, 40_000, **FINISHED)
+            fill(connection, 30_000, available_at="now() + n * interval '1 s'", attempts="1")
+        analyze(connection)
+        with engine.connect() as asking, statements_of(engine) as sent:
+            verdict(asking, job_timeout_s=60)
+        read = sum(buffers(connection, *one) for one in sent[1:])
+
+    assert read <= 3_500
+
+
+def buffers(connection: sa.Connection, statement: str, parameters: Any) -> int:
+    connection.exec_driver_sql("SET enable_seqscan = off")
+    explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"
+    [[plan]] = connection.exec_driver_sql(explain, parameters).all()
+    tree = plan[0]["Plan"]
+    return int(tree["Shared Hit Blocks"] + tree["Shared Read Blocks"])
+
+
+def test_every_rule_and_field_is_told_once() -> None:
+    assert len({rule.code for rule in RULES} | set(ENDS)) == len(RULES) + 2
+    assert {name for rule in RULES for name in rule.fields} <= set(FIELDS)

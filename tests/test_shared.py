@@ -1,0 +1,143 @@
+"""One reading for everybody: who reads, who waits, who gets what is there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from queueapp import shared
+from queueapp.shared import Shared, Snapshot
+
+
+class Source:
+    """Something to read that is slow when told to be; counts how often it is read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.begun = threading.Event()
+        self.fails: Exception | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> int:
+        with self._lock:
+            self.reads += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            number = self.reads
+        self.begun.set()
+        assert self.gate.wait(30)
+        with self._lock:
+            self.at_once -= 1
+        if self.fails:
+            raise self.fails
+        return number
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+def together(count: int, ask: Callable[[], Snapshot[int]]) -> list[Snapshot[int]]:
+    """Ask from so many threads at the same moment."""
+    barrier = threading.Barrier(count)
+
+    def one(_: int) -> Snapshot[int]:
+        barrier.wait(30)
+        return ask()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def test_many_that_ask_at_once_have_it_read_once(source: Source) -> None:
+    reading = Shared(source, life_s=60)
+
+    found = together(50, reading.get)
+
+    assert source.reads == 1
+    assert {one.value for one in found} == {1}
+    assert reading.get().value == 1
+    assert source.reads == 1
+
+
+def test_while_one_reads_the_others_get_what_is_there(source: Source) -> None:
+    reading = Shared(source, life_s=0)
+    assert reading.get().value == 1
+    source.gate.clear()
+    source.begun.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(reading.get)
+        assert source.begun.wait(30)
+
+        assert {one.value for one in together(20, reading.get)} == {1}
+
+        source.gate.set()
+        assert first.result(30).value == 2
+    assert source.most_at_once == 1
+
+
+def test_what_is_very_old_is_given_to_nobody(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Shared(source, life_s=0)
+    reading.get()
+    monkeypatch.setattr(shared, "OLD_S", -1.0)
+    source.gate.clear()
+    source.begun.clear()
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(reading.get) for _ in range(2)]
+        assert source.begun.wait(30)
+        source.gate.set()
+
+        assert {one.result(30).value for one in both} <= {2, 3}
+
+
+def test_a_reading_that_fails_leaves_the_one_before_with_its_age(source: Source) -> None:
+    reading = Shared(source, life_s=0, name_failure=str)
+    source.fails = ValueError("no answer")
+    assert reading.get() == Snapshot(None, 0.0, "no answer")
+    source.fails = None
+    reading.get()
+    source.fails = ValueError("gone again")
+
+    found = reading.get()
+
+    assert (found.value, found.failure) == (2, "gone again")
+    assert found.age_s > 0
+    source.fails = None
+    assert reading.get().failure is None
+
+
+def test_after_a_failure_nobody_tries_again_at_once(source: Source) -> None:
+    reading = Shared(source, life_s=60, name_failure=str)
+    source.fails = ValueError("no answer")
+
+    assert {reading.get().failure for _ in range(5)} == {"no answer"}
+    assert source.reads == 1
+
+
+def test_who_cannot_wait_is_answered_without_it(source: Source) -> None:
+    reading = Shared(source, life_s=60)
+    source.gate.clear()
+
+    assert reading.get(wait_s=0.01) == Snapshot(None, 0.0, None)
+    source.gate.set()
+    assert reading.get().value == 1
+
+
+def test_an_error_that_has_no_words_is_logged(
+    source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    reading = Shared(source, life_s=60)
+    source.fails = KeyError("oops")
+
+    assert reading.get().failure == "an error of ours, see the log"
+    assert "oops" in caplog.text

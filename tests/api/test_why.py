@@ -514,7 +514,7 @@ def test_what_it_reads_follows_the_bound_and_not_the_queue(
     given = {
         "job_id": last.id, "events": statement.EVENTS,
         "most_workers": 100, "most_running": 100, "most_ahead": 101, "rate_lines": 6,
-        "run_lines": 120, **facts._days(last.created_at, last.created_at),
+        "run_lines": 120, **facts.days_around(last.created_at, last.created_at),
     }  # fmt: skip
     read = []
     with workers.engine.connect() as connection:

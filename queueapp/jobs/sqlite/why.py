@@ -38,6 +38,11 @@ WHERE seen.id IN (
 ORDER BY seen.scope LIMIT :most_workers
 """
 
+_FIRST_SIGNS = """
+SELECT scope AS name, min(created_at) AS "first_seen_at [instant_text]" FROM job_events
+WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :lately GROUP BY scope
+"""
+
 _RUNNING = """
 SELECT id, kind, locked_by, started_at, lease_expires_at FROM jobs
 WHERE status = 'running' ORDER BY claimed_at, id LIMIT :most_running
@@ -94,6 +99,16 @@ def _facts(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         found["runs"] = _runs(lines, job.kind)
     whole = {**job._mapping, "now": now, **found}
     return made(tuple(whole), [tuple(whole.values())])
+
+
+@instead_of(statement.WORKERS)
+def _workers(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    first = {row.name: row.first_seen_at for row in fetch(connection, _FIRST_SIGNS, **given)}
+    found = [
+        {**worker, "first_seen_at": first[worker["name"]]}
+        for worker in _dicts(fetch(connection, _WORKERS, **given))
+    ]
+    return made(tuple(found[0]), [tuple(one.values()) for one in found]) if found else ()
 
 
 def _dicts(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,8 @@ class Worker:
     """A worker by its last sign of life. ``slots``: threads that can still run a job.
 
     ``is_elsewhere``: no ``flask work``, it leases over HTTP. It signs once for each set of kinds,
-    its slots are the jobs it asks for at once, and it neither sweeps nor lifts holds.
+    its slots are the jobs it asks for at once, and it neither sweeps nor lifts holds. ``told``: all
+    that the sign says. ``first_seen_at``: its first sign since yesterday; None: not asked for.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Worker:
     kinds: tuple[str, ...]
     lease_s: float | None
     is_elsewhere: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
+    first_seen_at: datetime | None = None
 
     @property
     def holder(self) -> str:
@@ -136,7 +139,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         most_ahead=statement.AHEAD_LIMIT + 1,
         rate_lines=statement.RATE_LINES,
         run_lines=statement.RUN_LINES,
-        **_days(first[0].now, first[0].created_at),
+        **days_around(first[0].now, first[0].created_at),
     )
     if not rows:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
@@ -147,7 +150,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         now=row.now,
         lines=[_line(each) for each in row.events or ()],
         controls=read_switches(first[0].switches or ()),
-        workers=[_worker(each) for each in row.workers or ()],
+        workers=[worker_of(each) for each in row.workers or ()],
         holders=[Busy(**each) for each in row.holders or ()],
         ahead=row.ahead,
         claims_per_s=_rate(row.rates or (), row.now),
@@ -157,7 +160,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
     )
 
 
-def _days(now: datetime, born: datetime) -> dict[str, datetime]:
+def days_around(now: datetime, born: datetime) -> dict[str, datetime]:
     """The whole days, in UTC, from and to which the ledger is read."""
     today, first = (
         at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (now, born)
@@ -176,7 +179,8 @@ def _line(found: Mapping[str, Any]) -> Line:
     return Line(**{**found, **at})
 
 
-def _worker(found: Mapping[str, Any]) -> Worker:
+def worker_of(found: Mapping[str, Any]) -> Worker:
+    """Read a row of ``statement.SIGNS``."""
     told = found["data"] or {}
     seen_at = instant(found["seen_at"])
     assert seen_at is not None
@@ -189,6 +193,8 @@ def _worker(found: Mapping[str, Any]) -> Worker:
         kinds=tuple(told.get("kinds") or ()),
         lease_s=told.get("lease_s"),
         is_elsewhere=told.get("via") == "api",
+        told=told,
+        first_seen_at=instant(found.get("first_seen_at")),
     )
 
 

@@ -45,9 +45,8 @@ SELECT id, kind, status, priority, available_at, created_at, attempts, max_attem
   left(error_message, {_LONGEST_TEXT}) AS error_message, producer, timeout_s
 FROM jobs WHERE id = %(job_id)s"""
 
-FACTS = f"""
-WITH RECURSIVE me AS MATERIALIZED ({JOB}
-),
+# The last sign of each worker, and its end if it has said so since. ``names``: a loose scan.
+SIGNS = f"""
 names AS (
   (SELECT e.scope FROM job_events e WHERE {_SEEN} ORDER BY e.scope LIMIT 1)
   UNION ALL
@@ -68,7 +67,21 @@ workers AS MATERIALIZED (
     WHERE e.job_id IS NULL AND e.event = 'worker_stopped' AND e.{_LATELY} AND {_NOW}
       AND e.scope = n.scope AND e.id > seen.id ORDER BY e.id DESC LIMIT 1
   ) stopped ON true
+)"""
+
+# All of them, with the first sign that is known.
+WORKERS = f"""
+WITH RECURSIVE {SIGNS}
+SELECT w.*, first.created_at AS first_seen_at
+FROM workers w CROSS JOIN LATERAL (
+  SELECT e.created_at FROM job_events e
+  WHERE {_SEEN} AND e.scope = w.name ORDER BY e.id LIMIT 1) first
+ORDER BY w.name"""
+
+FACTS = f"""
+WITH RECURSIVE me AS MATERIALIZED ({JOB}
 ),
+{SIGNS},
 running AS MATERIALIZED (
   SELECT id, kind, locked_by, started_at, lease_expires_at FROM jobs
   WHERE status = 'running' ORDER BY claimed_at, id LIMIT %(most_running)s

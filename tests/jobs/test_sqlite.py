@@ -28,6 +28,16 @@ POSTGRESQL_ALONE = {
     "control._CARRY": "days that are dropped carry their switches over",
     "pooled._FOUND": "the role behind a pooler",
     "queries.oldest._OLDEST": "old transactions hold back no clearing",
+    **dict.fromkeys(
+        (
+            *(f"system.sessions.{n}" for n in ("HOLDERS", "BLOCKED", "CONNECTIONS", "NOTIFY")),
+            *(f"system.storage.{n}" for n in ("DEAD", "SIZES", "INDEX_SIZES", "INDEXES", "IDS")),
+            *(f"system.server.{n}" for n in ("READ_ONLY", "DEFAULT_DAY", "SETTINGS")),
+            *(f"system.claim_cost.{n}" for n in ("_LOOK", "TREND")),
+        ),
+        "what its server tells; there the reading says that it cannot be known",
+    ),
+    "workers.statements.SESSIONS": "a list of who is connected",
     "transitions.enqueue_statements.IDS": "one statement takes all there",
     "transitions.settle._CLAIMED_EVENTS": "a part of the exchange",
 }

@@ -38,6 +38,7 @@ __all__ = [
     "held_by",
     "results_of",
     "sessions",
+    "signs",
 ]
 
 MOST_RUNNING = statement.MOST_RUNNING
@@ -72,13 +73,13 @@ class Roll:
 
 def call(database: Database, now: datetime, sessions: Sessions) -> Roll:
     """Read who is there. Bounded: MOST_WORKERS names since yesterday, MOST_RUNNING leases."""
-    signs = _signs(database, now)
+    found = signs(database, now)
     rows = run(database, statements.HOLDERS, most_running=MOST_RUNNING)
     return Roll(
         now,
-        attendances(signs, {row.name: _holding(row) for row in rows}, sessions, now),
+        attendances(found, {row.name: _holding(row) for row in rows}, sessions, now),
         sessions,
-        workers_cut=len(signs) >= statement.MOST_WORKERS,
+        workers_cut=len(found) >= statement.MOST_WORKERS,
         running_cut=sum(row.held for row in rows) >= MOST_RUNNING,
     )
 
@@ -111,7 +112,8 @@ def results_of(database: Database, name: str, *, limit: int = 20) -> Results:
     return Results(ended[:limit], page.older is not None)
 
 
-def _signs(database: Database, now: datetime) -> list[Worker]:
+def signs(database: Database, now: datetime) -> list[Worker]:
+    """The last sign of each worker since yesterday, MOST_WORKERS at most."""
     days = days_around(now, now)
     rows = run(
         database,

@@ -153,7 +153,7 @@ def _known(
         is_elsewhere=newest.is_elsewhere,
         sessions=counted,
         holding=holding,
-        clock_ahead_s=_clock_ahead_s(newest),
+        clock_ahead_s=clock_ahead_s(newest),
     )
 
 
@@ -175,7 +175,7 @@ def _state(newest: Worker, sessions: int | None, *, is_live: bool) -> State:
     return State.UNCONNECTED if sessions == 0 else State.LIVE
 
 
-def _clock_ahead_s(sign: Worker) -> float | None:
+def clock_ahead_s(sign: Worker) -> float | None:
     """How far the worker's clock is before the database's, as far as its sign tells."""
     try:
         clock = datetime.fromisoformat(sign.told["clock"])

@@ -1,0 +1,81 @@
+"""``flask system``: how well the database serves the queue, in a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import textwrap
+from collections.abc import Iterator
+
+import click
+from flask import Flask
+from flask.cli import with_appcontext
+
+from queueapp.commands import layout
+from queueapp.console.filters import iso
+from queueapp.console.system import read_system
+from queueapp.jobs.system.told import Finding, System, Table, Tone
+
+_WIDTH = 100
+
+
+def init_app(app: Flask) -> None:
+    """Register the command."""
+    app.cli.add_command(system)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with all of it.")
+@click.option("--all", "whole", is_flag=True, help="The evidence of what is well, too.")
+@with_appcontext
+def system(as_json: bool, whole: bool) -> None:
+    """Say how well the database serves the queue, and what to do.
+
+    Exits 1 while anything is bad. With the rights of whoever runs it: the texts of others' queries
+    are shown.
+
+    \b
+    Examples:
+      flask system
+      flask system --json | jq '.findings[] | select(.tone == "bad")'
+    """
+    found = read_system(sees_queries=True)
+    if as_json:
+        click.echo(json.dumps(_object(found), ensure_ascii=False))
+    else:
+        click.echo("\n".join(line for one in found.findings for line in _lines(one, whole=whole)))
+    if found.counts[Tone.BAD]:
+        raise SystemExit(1)
+
+
+def _lines(finding: Finding, *, whole: bool) -> Iterator[str]:
+    said = finding.said
+    head = f"{said.tone:<8} {finding.title}: "
+    first, *more = textwrap.wrap(head + _shown(said.sentence), _WIDTH, subsequent_indent=" " * 9)
+    yield first
+    yield from more
+    if said.next_step:
+        yield f"{'':8} Next: {_shown(said.next_step)}"
+    if said.table and (whole or said.tone in (Tone.BAD, Tone.CAREFUL)):
+        yield from _table(said.table)
+
+
+def _table(table: Table) -> Iterator[str]:
+    heads = [column.name.upper() for column in table.columns]
+    rows = [heads, *([_shown(cell) for cell in row] for row in table.rows)]
+    right = {place for place, column in enumerate(table.columns) if column.is_number}
+    yield from (f"{'':10}{line}" for line in layout.aligned(rows, right))
+
+
+def _shown(text: str) -> str:
+    return layout.one_line(text).replace("\n", " ")
+
+
+def _object(found: System) -> dict[str, object]:
+    return {
+        "as_of": iso(found.now),
+        "findings": [
+            {"code": one.code, "title": one.title, **dataclasses.asdict(one.said)}
+            for one in found.findings
+        ],
+    }

@@ -55,7 +55,7 @@ def _lines(finding: Finding, *, whole: bool) -> Iterator[str]:
     yield first
     yield from more
     if said.next_step:
-        yield f"{'':8} Next: {_shown(said.next_step)}"
+        yield f"{'':8} Next: {_shown(f'{said.next_step} {said.command}'.strip())}"
     if said.table and (whole or said.tone in (Tone.BAD, Tone.CAREFUL)):
         yield from _table(said.table)
 
@@ -63,7 +63,7 @@ def _lines(finding: Finding, *, whole: bool) -> Iterator[str]:
 def _table(table: Table) -> Iterator[str]:
     heads = [column.name.upper() for column in table.columns]
     rows = [heads, *([_shown(cell) for cell in row] for row in table.rows)]
-    right = {place for place, column in enumerate(table.columns) if column.is_number}
+    right = [place for place, column in enumerate(table.columns) if column.is_number]
     yield from (f"{'':10}{line}" for line in layout.aligned(rows, right))
 
 

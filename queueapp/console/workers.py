@@ -147,5 +147,6 @@ def _connected(one: Attendance) -> str:
     if one.sessions is None:
         return "; whether it is connected to the database is unknown."
     if one.sessions:
-        return f"; {one.sessions} of its sessions are open in the database."
-    return "; none of its sessions is open in the database."
+        are = "session of it is" if one.sessions == 1 else "sessions of it are"
+        return f"; {one.sessions} {are} open in the database."
+    return "; no session of it is open in the database."

@@ -109,7 +109,7 @@ def test_a_worker_whose_sessions_are_gone_is_dead_before_it_is_silent(
     page = words(console.get(f"/workers/{ALIVE}"))
 
     assert "unconnected" in page
-    assert "none of its sessions is open" in page
+    assert "no session of it is open" in page
 
 
 @pytest.mark.postgresql("sessions")

@@ -51,7 +51,7 @@ def test_the_cost_rises_with_the_dead_before_the_head_and_is_told(
     assert before.tone is Tone.OK
     assert many.tone is Tone.CAREFUL
     assert "usually" in many.sentence
-    assert many.next_step.endswith("VACUUM jobs;")
+    assert many.command == "VACUUM jobs;"
     assert many.table
     assert many.table.rows[0][1:] == (str(max(few)), "3")
     # Nothing was claimed, by whichever measure.

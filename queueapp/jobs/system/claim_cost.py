@@ -86,8 +86,12 @@ def claim_cost(database: Database, asked: Asked) -> Said:
     said += f", usually {usual:,.0f} in the last hour." if usual is not None else "."
     if not known:
         said += " What it was before is written by a running flask work, each minute."
-    step = "" if tone is Tone.OK else "End what holds the oldest snapshot, then: VACUUM jobs;"
-    return Said(tone, said, step, _trend(lines, clock.now))
+    trend = _trend(lines, clock.now)
+    if tone is Tone.OK:
+        return Said(tone, said, table=trend)
+    return Said(
+        tone, said, "End what holds the oldest snapshot first, then:", "VACUUM jobs;", trend
+    )
 
 
 def _trend(lines: Sequence[Row[Any]], now: datetime) -> Table | None:

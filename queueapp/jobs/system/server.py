@@ -45,8 +45,7 @@ _WRONG = (
 _TELLING = (
     *(name for name, *_ in _WRONG),
     *("autovacuum_naptime", "autovacuum_max_workers", "max_connections", "shared_buffers"),
-    *("idle_in_transaction_session_timeout", "max_wal_size", "wal_level"),
-    *("synchronous_standby_names", "default_transaction_isolation", "max_prepared_transactions"),
+    *("max_prepared_transactions", "max_wal_size", "synchronous_standby_names", "wal_level"),
 )
 
 
@@ -76,8 +75,10 @@ def schema(database: Database, asked: Asked) -> Said:
     if found == asked.revision:
         return Said(Tone.OK, f"The schema is {found}, as this release needs it.")
     newer = found != "none" and found > asked.revision
-    step = "Deploy the release that it belongs to." if newer else "flask db upgrade"
-    return Said(Tone.BAD, f"The schema is {found}, this release needs {asked.revision}.", step)
+    said = f"The schema is {found}, this release needs {asked.revision}."
+    if newer:
+        return Said(Tone.BAD, said, "Deploy the release that it belongs to.")
+    return Said(Tone.BAD, said, "Bring it up:", "flask db upgrade")
 
 
 def days(database: Database, asked: Asked) -> Said:
@@ -132,7 +133,7 @@ def clocks(database: Database, asked: Asked) -> Said:
         " database's. Jobs are due by the database's alone; logs, signatures of webhooks and"
         " certificates go by the others.",
         "Set the clocks by NTP.",
-        table,
+        table=table,
     )
 
 
@@ -148,4 +149,4 @@ def settings(database: Database, asked: Asked) -> Said:
         return Said(Tone.OK, f"{said}; nothing is set against the queue.", table=table)
     tone = min((tone for tone, _ in wrong), key=list(Tone).index)
     return Said(tone, f"{said}; {'; '.join(told for _, told in wrong)}.",
-                "Turn it on, unless this server is only tried out.", table)  # fmt: skip
+                "Turn it on, unless this server is only tried out.", table=table)  # fmt: skip

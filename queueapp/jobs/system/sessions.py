@@ -23,7 +23,7 @@ _SHOWN = 8
 # they hold a snapshot, everybody sees. A vacuum holds nothing back.
 HOLDERS = f"""
 SELECT h.*, extract(epoch FROM clock_timestamp() - h.began)::float8 AS age_s,
-  pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all, current_user::text AS me
+  quote_ident(current_user) AS me
 FROM (
   SELECT 'session' AS what, a.pid::text AS id, a.application_name AS application,
     a.usename::text AS role, a.state, a.xact_start AS began,
@@ -111,7 +111,7 @@ def snapshot(database: Database, asked: Asked) -> Said:
     if tone is Tone.UNKNOWN:
         said = f"{counted(len(hidden), 'session')} of other roles may hold old snapshots"
         return Said(Tone.UNKNOWN, f"{said}; since when is hidden from {rows[0].me}.",
-                    f"GRANT pg_monitor TO {rows[0].me};", table)  # fmt: skip
+                    "Let it see them:", f"GRANT pg_monitor TO {rows[0].me};", table)  # fmt: skip
     if tone is Tone.OK:
         oldest = max((row.age_s or 0.0 for row in rows), default=0.0)
         return Said(tone, f"The oldest snapshot is {span(oldest)} old.", table=table)
@@ -120,7 +120,7 @@ def snapshot(database: Database, asked: Asked) -> Said:
         tone,
         f"{_who(worst_row)} has held its snapshot {_since(worst_row)}: until it ends the tables"
         f" grow, and claims read more.{also}",
-        _end_of(worst_row),
+        *_end_of(worst_row),
         table,
     )
 
@@ -147,7 +147,8 @@ def locks(database: Database, asked: Asked) -> Said:
         f"{counted(waiting, 'session')} of the queue {'waits' if waiting == 1 else 'wait'} for a"
         f" lock, the longest for {span(first.waits_s or 0.0)}; pid {first.pid}"
         f" ({first.by_application or 'no name'}, {first.by_role or 'role hidden'}) holds it.",
-        f"Have its owner end it, or: SELECT pg_terminate_backend({first.pid});",
+        "Have its owner end it; the last resort:",
+        f"SELECT pg_terminate_backend({first.pid});",
         table,
     )
 
@@ -170,7 +171,10 @@ def connections(database: Database, asked: Asked) -> Said:
     if tone is not Tone.OK:
         step = "Fewer processes or threads, a larger limit, or a pooler (docs/scaling.md)."
     return Said(
-        tone, f"{used} of {most} connections {whose} are taken ({share:.0%}).{pooler}", step, table
+        tone,
+        f"{used} of {most} connections {whose} are taken ({share:.0%}).{pooler}",
+        step,
+        table=table,
     )
 
 
@@ -225,13 +229,22 @@ def _since(row: Row[Any]) -> str:
     return f"while {row.behind:,} transactions began"
 
 
-def _end_of(row: Row[Any]) -> str:
+def _end_of(row: Row[Any]) -> tuple[str, str]:
+    """What to do about a holder, and the command for it."""
     return {
-        "session": f"Have its owner commit, or: SELECT pg_terminate_backend({row.id});",
-        "prepared": f"COMMIT PREPARED {literal(row.id)}; or ROLLBACK PREPARED it, as its owner.",
-        "slot": "If nothing replicates from it any more:"
-        f" SELECT pg_drop_replication_slot({literal(row.id)});",
-        "standby": "End the long query on the standby, or set hot_standby_feedback = off there.",
+        "session": (
+            "Have its owner commit; the last resort:",
+            f"SELECT pg_terminate_backend({row.id});",
+        ),
+        "prepared": (
+            "Its owner commits it, or rolls it back:",
+            f"ROLLBACK PREPARED {literal(row.id)};",
+        ),
+        "slot": (
+            "If nothing replicates from it any more:",
+            f"SELECT pg_drop_replication_slot({literal(row.id)});",
+        ),
+        "standby": ("End the long query there, or turn off hot_standby_feedback there.", ""),
     }[row.what]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -97,6 +98,7 @@ def dead_rows(database: Database, asked: Asked) -> Said:
         return Said(
             Tone.BAD,
             f"Autovacuum is turned off for {joined(off)}: dead rows stay for ever.",
+            "Turn it on again:",
             f"ALTER TABLE {off[0]} RESET (autovacuum_enabled);",
             table,
         )
@@ -109,7 +111,8 @@ def dead_rows(database: Database, asked: Asked) -> Said:
     return Said(
         tone,
         f"Autovacuum does not keep up with {name}, or is held back: dead rows are {dead}.",
-        "First end what holds the oldest snapshot; then: VACUUM (ANALYZE) jobs;",
+        "End what holds the oldest snapshot first, then:",
+        f"VACUUM (ANALYZE) {name};",
         table,
     )
 
@@ -128,8 +131,9 @@ def sizes(database: Database, asked: Asked) -> Said:
     said = f"{octets(total)} with indexes: {parts}."
     swollen = [r for r in tables if r.indexes > 2 * r.size and r.indexes > _GIB]
     if swollen:
-        step = f"REINDEX TABLE CONCURRENTLY {swollen[0].name}; when it is quiet."
-        return Said(Tone.CAREFUL, f"{said} The indexes are twice their table.", step, table)
+        command = f"REINDEX TABLE CONCURRENTLY {swollen[0].name};"
+        told = f"{said} The indexes are twice their table."
+        return Said(Tone.CAREFUL, told, "Build them anew when it is quiet:", command, table)
     return Said(Tone.OK, said, table=table)
 
 
@@ -149,11 +153,11 @@ def indexes(database: Database, asked: Asked) -> Said:
     if invalid:
         names = joined([row.name for row in invalid[:_SHOWN]])
         told.append(f"{names} {'is' if len(invalid) == 1 else 'are'} not valid, so not used")
-    step = _create(expected[missing[0]]) if missing else _mend(invalid[0], expected)
+    step = ("Make it:", _create(expected[missing[0]])) if missing else _mend(invalid[0], expected)
     return Said(
         Tone.BAD,
         f"{'; '.join(told)}: what needs it reads the whole table.",
-        step,
+        *step,
         Table(
             columns("index", "table", "what it lacks"),
             [(name, _table_of(expected[name]), "missing") for name in missing]
@@ -213,11 +217,12 @@ def _create(index: Index | None) -> str:
     return ddl.replace("INDEX ", f"INDEX{beside} ", 1) + ";"
 
 
-def _mend(row: Row[Any], expected: dict[str, Any]) -> str:
+def _mend(row: Row[Any], expected: Mapping[str, Any]) -> tuple[str, str]:
+    """What to do about an index that is not valid, and the command for it."""
     quoted = '"' + row.name.replace('"', '""') + '"'
     if row.name in expected and row.on_table == "jobs":
-        return f"REINDEX INDEX CONCURRENTLY {quoted};"
-    if row.on_table == "job_events":
-        return "A day of the ledger lacks its part: make it there, then ALTER INDEX … ATTACH it."
-    # What a REINDEX that broke off has left, or an index of somebody else.
-    return f"DROP INDEX CONCURRENTLY {quoted};"
+        return "Build it anew:", f"REINDEX INDEX CONCURRENTLY {quoted};"
+    if row.name in expected:
+        return "A day of the ledger lacks its part: make it there, and attach it.", ""
+    # What a build that broke off has left, or an index of somebody else.
+    return "A build that broke off has left it:", f"DROP INDEX {quoted};"

@@ -35,11 +35,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Said:
-    """What one reading says. ``next_step`` is empty where nothing is to be done."""
+    """What one reading says. ``next_step`` is empty where nothing is to be done.
+
+    ``command``: the next step, or its last resort, as it may be copied.
+    """
 
     tone: Tone
     sentence: str
     next_step: str = ""
+    command: str = ""
     table: Table | None = None
 
 
@@ -67,7 +71,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class System:
-    """All readings as of ``now``, in their order."""
+    """All readings as of ``now``, the worst first."""
 
     now: datetime
     findings: Sequence[Finding] = field(default_factory=tuple)

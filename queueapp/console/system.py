@@ -31,7 +31,7 @@ def system() -> Response:
     return answer(
         "system",
         as_of=found.now,
-        mark=f"{found.now:%H:%M:%S}",
+        mark=repr(found.findings),
         context=lambda: _context(found, sees_queries=sees_queries),
     )
 

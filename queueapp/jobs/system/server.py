@@ -120,7 +120,7 @@ def clocks(database: Database, asked: Asked) -> Said:
     ranked = sorted(ahead.items(), key=lambda one: -abs(one[1]))[:_SHOWN]
     table = Table(
         columns("clock of", "ahead of the database's", numbers=("ahead of the database's",)),
-        [(name, f"{skew:+.2f} s") for name, skew in ranked],
+        [(name, f"{round(skew, 1) + 0:+.1f} s") for name, skew in ranked],
     )
     others = counted(len(ahead) - 1, "worker")
     if tone is Tone.OK:
@@ -148,5 +148,6 @@ def settings(database: Database, asked: Asked) -> Said:
     if not wrong:
         return Said(Tone.OK, f"{said}; nothing is set against the queue.", table=table)
     tone = min((tone for tone, _ in wrong), key=list(Tone).index)
+    what = "it" if len(wrong) == 1 else "them"
     return Said(tone, f"{said}; {'; '.join(told for _, told in wrong)}.",
-                "Turn it on, unless this server is only tried out.", table=table)  # fmt: skip
+                f"Turn {what} on, unless this server is only tried out.", table=table)  # fmt: skip

@@ -118,14 +118,6 @@ class JobBusy(QueueError):
     title = "The job is locked by somebody else"
 
 
-class WorkerIsLive(QueueError):
-    """A worker that lives keeps its jobs unless somebody says that they know it does."""
-
-    code = "worker_is_live"
-    status = 409
-    title = "The worker lives"
-
-
 class OperationBusy(QueueError):
     """Somebody else is applying the operation at this moment."""
 

@@ -26,7 +26,7 @@ from queueapp.connections.fuse import Fuse
 from queueapp.connections.instants import read_any_instant
 from queueapp.connections.ping import look_before_asking
 from queueapp.errors import SettingError
-from queueapp.jobs.session_names import session_name
+from queueapp.jobs.connection_names import connection_name
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
     target = _target(address)
     hosts = str(target.get("host", "")).count(",") + 1
     arguments: dict[str, Any] = {
-        "application_name": session_name(role.value, address.worker),
+        "application_name": connection_name(role.value, address.worker),
         # Shared by the hosts of the address; below two seconds the driver does not go.
         "connect_timeout": max(2, int(bounds.connect_s / hosts)),
         "tcp_user_timeout": int(bounds.network_s * 1000),
@@ -252,5 +252,5 @@ def worker_needs(concurrency: int, *, listens: bool, settles_beside: bool) -> Ne
 def listen_connection(app: Flask, name: str) -> BoundedConnection:
     """A connection of its own outside any pool, for LISTEN."""
     address = address_of(app)
-    called = session_name(name, address.worker)
+    called = connection_name(name, address.worker)
     return connect(address, Role.WORK, autocommit=True, application_name=called)

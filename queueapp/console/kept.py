@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 
 from flask import Flask, current_app
 
+from queueapp.errors import DatabaseUnavailable
+
 T = TypeVar("T")
 KEPT_S = 2.0
+WAITS_S = 2.0
 
 
 class Kept:
@@ -23,15 +26,31 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, name: str, read: Callable[[], T]) -> T:
-        """The value that is kept, or a new one. What ``read`` raises is kept by nobody."""
+        """The value that is kept, or a new one; an older one while somebody is long at reading it.
+
+        What ``read`` raises is kept by nobody. Raises DatabaseUnavailable without any value.
+        """
         with self._lock:
             mine = self._locks.setdefault(name, threading.Lock())
-        with mine:
+        if not mine.acquire(timeout=WAITS_S):
+            return self._last(name)
+        try:
             at, value = self._values.get(name, (float("-inf"), None))
             if time.monotonic() - at >= self._seconds:
                 value = read()
                 self._values[name] = (time.monotonic(), value)
             return value  # type: ignore[no-any-return]
+        finally:
+            mine.release()
+
+    def _last(self, name: str) -> Any:
+        """What was read last: the reader waits for a database that all threads would wait for."""
+        try:
+            return self._values[name][1]
+        except KeyError:
+            raise DatabaseUnavailable(
+                "the database is slow to answer; another tab waits for the same", retry_after=5
+            ) from None
 
     def forget(self) -> None:
         """Something was done: whoever looks next sees it."""

@@ -20,7 +20,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.kept import kept
 from queueapp.console.outcomes import Done
 from queueapp.console.workers import ICONS, TONES, read_roll, story_of
-from queueapp.errors import BadRequest, PageNotFound, WorkerIsLive
+from queueapp.errors import BadRequest, PageNotFound, QueueError
 from queueapp.extensions import db
 from queueapp.jobs import queries, transitions, workers
 from queueapp.jobs.queries.bounds import LARGEST_ID
@@ -29,6 +29,14 @@ from queueapp.jobs.workers import Attendance, State
 
 _CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
 _LONGEST_NAME = 500
+
+
+class WorkerIsLive(QueueError):
+    """A worker that lives keeps its jobs unless somebody says that they know it does."""
+
+    code = "worker_is_live"
+    status = 409
+    title = "The worker lives"
 
 
 @bp.get("/workers/release")

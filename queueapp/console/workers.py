@@ -19,7 +19,7 @@ from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries, workers
 from queueapp.jobs.why.words import span
-from queueapp.jobs.workers import Attendance, Roll, Sessions, State
+from queueapp.jobs.workers import Attendance, Connections, Roll, State
 
 # Those that are only history: the latest of them.
 GONE_SHOWN = 20
@@ -62,9 +62,9 @@ def worker(name: str) -> Response:
 def read_roll(session: Session) -> Roll:
     """Who is there, as of now. The statements of ``session`` must be bounded."""
     settings: Settings = current_app.extensions["queue_settings"]
-    listed = tried(session, workers.sessions, pooled=settings.pooler)
+    listed = tried(session, workers.connections, pooled=settings.pooler)
     now = queries.database_now(session)
-    return workers.call(session, now, listed.value or Sessions({}, listed.reason))
+    return workers.call(session, now, listed.value or Connections({}, listed.reason))
 
 
 def story_of(one: Attendance, now: datetime) -> str:
@@ -144,9 +144,9 @@ def _heard(one: Attendance, now: datetime) -> str:
 def _connected(one: Attendance) -> str:
     if one.is_elsewhere:
         return ". Every program with this token goes by this name."
-    if one.sessions is None:
+    if one.connections is None:
         return "; whether it is connected to the database is unknown."
-    if one.sessions:
-        are = "session of it is" if one.sessions == 1 else "sessions of it are"
-        return f"; {one.sessions} {are} open in the database."
-    return "; no session of it is open in the database."
+    if one.connections:
+        are = "connection of it is" if one.connections == 1 else "connections of it are"
+        return f"; {one.connections} {are} open in the database."
+    return "; no connection of it is open in the database."

@@ -23,7 +23,7 @@ from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event
-from queueapp.jobs.system import report, sessions, told
+from queueapp.jobs.system import activity, report, told
 from queueapp.jobs.system.report import READINGS
 from tests.console.conftest import Console, words
 from tests.console.hostile import TEXT
@@ -46,7 +46,7 @@ def reading(page: str, code: str) -> str:
 
 @pytest.fixture
 def outsider(database_url: str) -> Iterator[Outsider]:
-    """Sessions that somebody else has open."""
+    """Connections that somebody else has open."""
     opened: list[psycopg.Connection[Any]] = []
     plain = make_url(database_url).set(drivername="postgresql")
 
@@ -100,7 +100,7 @@ def test_who_holds_the_oldest_snapshot_is_named(
     pid = ana.info.backend_pid
 
     young = reading(console.get("/system"), "snapshot")
-    monkeypatch.setattr(sessions, "CAREFUL_S", 0.0)
+    monkeypatch.setattr(activity, "CAREFUL_S", 0.0)
     page = console.get("/system")
     old = reading(page, "snapshot")
 
@@ -152,8 +152,8 @@ def test_a_role_that_may_not_look_says_what_it_cannot_see(
         page = app.test_client().get("/system").text
 
     held = reading(page, "snapshot")
-    assert held.startswith("unknown Oldest snapshot 1 session of other roles may hold")
-    assert "Next: Let it see them: GRANT pg_monitor TO weak;" in held
+    assert held.startswith("unknown Oldest snapshot 1 connection of other roles may hold")
+    assert "Next: Let it see them: GRANT pg_read_all_stats TO weak;" in held
     # Another reading fails by itself, and the others are there.
     assert "unknown Schema – this role may not read it" in reading(page, "schema")
     assert reading(page, "ids").startswith("ok")
@@ -164,7 +164,7 @@ def test_a_prepared_transaction_and_a_hostile_name_are_quoted() -> None:
         what, id, age_s, behind = "prepared", "it's", 99.0, 7
         application = role = state = query = None
 
-    _step, command = sessions._end_of(Row())  # type: ignore[arg-type]
+    _step, command = activity._end_of(Row())  # type: ignore[arg-type]
     assert command == "ROLLBACK PREPARED 'it''s';"
 
 
@@ -199,7 +199,7 @@ def test_an_invalid_index_and_a_missing_one_are_named(console: Console, session:
 def test_who_blocks_the_queue_is_named(
     console: Console, session: Session, outsider: Outsider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "BLOCKED_S", 0.0)
+    monkeypatch.setattr(activity, "BLOCKED_S", 0.0)
     make_job(session)
     session.commit()
     ana, worker = outsider("psql of ana"), outsider("queueapp-work w", autocommit=True)
@@ -210,7 +210,7 @@ def test_who_blocks_the_queue_is_named(
     while blocked.startswith("ok"):
         blocked = reading(console.get("/system"), "locks")
 
-    assert blocked.startswith("careful Locks 1 session of the queue waits for a lock")
+    assert blocked.startswith("careful Locks 1 connection of the queue waits for a lock")
     assert f"pid {ana.info.backend_pid} (psql of ana," in blocked
     assert f"SELECT pg_terminate_backend({ana.info.backend_pid});" in blocked
 
@@ -274,13 +274,23 @@ def test_one_reading_that_takes_too_long_does_not_take_the_page(
         queries.bound_reads(session, seconds=0.01)
         session.execute(sa.text("SELECT pg_sleep(1)"))
 
-    broken = [report.Reading(one.code, one.title, slow, None) for one in READINGS[:1]]  # type: ignore[arg-type]
+    broken = [report.Reading(one.code, one.title, slow, "", "", None) for one in READINGS[:1]]  # type: ignore[arg-type]
     monkeypatch.setattr(report, "READINGS", (*broken, *READINGS[1:]))
 
     page = console.get("/system")
 
     assert reading(page, "read_only") == "unknown Writes – it took longer than 2 s and was stopped"
     assert reading(page, "schema").startswith("ok")
+
+
+def test_readings_that_take_too_long_together_are_cut(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "BUDGET_S", -1.0)
+
+    page = console.get("/system")
+
+    assert page.count("– the readings before it took too long") == len(READINGS)
 
 
 def test_hostile_names_are_text(console: Console, outsider: Outsider) -> None:

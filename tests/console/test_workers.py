@@ -1,9 +1,10 @@
-"""Who is at work: told from signs, leases and sessions; a dead one's jobs are taken back once."""
+"""Who is at work: by signs, leases and connections; a dead one's jobs are taken back once."""
 
 from __future__ import annotations
 
 import html
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +16,14 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
+from queueapp.console import kept as kept_module
 from queueapp.console.kept import Kept
+from queueapp.errors import DatabaseUnavailable
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.claim import Holder
+from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job
-from queueapp.jobs.session_names import session_name
 from queueapp.jobs.status import Event, Status
 from tests.console.conftest import DIALOG, Console, words
 from tests.console.hostile import TEXT
@@ -59,9 +62,9 @@ def job(session: Session, job_id: int) -> Any:
 
 @pytest.fixture
 def connected(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A session of the worker ALIVE."""
+    """A connection of the worker ALIVE."""
     plain = make_url(database_url).set(drivername="postgresql")
-    name = session_name("work", ALIVE.removeprefix("worker:"))
+    name = connection_name("work", ALIVE.removeprefix("worker:"))
     address = plain.render_as_string(hide_password=False)
     with psycopg.connect(address, application_name=name) as connection:
         yield connection
@@ -74,7 +77,7 @@ def test_without_workers_the_page_teaches_how_to_start_one(console: Console) -> 
     assert "flask work" in shown
 
 
-@pytest.mark.postgresql("sessions")
+@pytest.mark.postgresql("connections")
 def test_stale_workers_come_first_with_what_they_hold(
     console: Console, session: Session, connected: object
 ) -> None:
@@ -98,8 +101,8 @@ def test_stale_workers_come_first_with_what_they_hold(
     assert f'href="/workers/{DEAD}"' in console.get("/")
 
 
-@pytest.mark.postgresql("sessions")
-def test_a_worker_whose_sessions_are_gone_is_dead_before_it_is_silent(
+@pytest.mark.postgresql("connections")
+def test_a_worker_whose_connections_are_gone_is_dead_before_it_is_silent(
     console: Console, session: Session, connected: psycopg.Connection[Any]
 ) -> None:
     sign(session, ALIVE)
@@ -109,11 +112,11 @@ def test_a_worker_whose_sessions_are_gone_is_dead_before_it_is_silent(
     page = words(console.get(f"/workers/{ALIVE}"))
 
     assert "unconnected" in page
-    assert "no session of it is open" in page
+    assert "no connection of it is open" in page
 
 
-@pytest.mark.postgresql("sessions")
-def test_behind_a_pooler_a_missing_session_proves_nothing(
+@pytest.mark.postgresql("connections")
+def test_behind_a_pooler_a_missing_connection_proves_nothing(
     session: Session, database_url: str
 ) -> None:
     sign(session, ALIVE)
@@ -121,9 +124,25 @@ def test_behind_a_pooler_a_missing_session_proves_nothing(
 
     page = words(app.test_client().get("/workers").text)
 
-    assert "behind a pooler the database's sessions are the pooler's" in page
+    assert "behind a pooler the database's connections are the pooler's" in page
     assert "live 0s" in page
     assert "unknown" in page
+    with app.app_context():
+        db.engine.dispose()
+
+
+@pytest.mark.postgresql("connections")
+def test_where_the_address_names_the_connections_a_missing_one_proves_nothing(
+    session: Session, database_url: str
+) -> None:
+    sign(session, ALIVE)
+    url = make_url(database_url).update_query_dict({"application_name": "mine"})
+    app = create_app({"DATABASE_URL": url.render_as_string(hide_password=False), "TESTING": True})
+
+    page = words(app.test_client().get("/workers").text)
+
+    assert "DATABASE_URL gives its connections a name of its own" in page
+    assert "live 0s" in page
     with app.app_context():
         db.engine.dispose()
 
@@ -224,7 +243,7 @@ def test_claims_of_somebody_else_are_not_taken(console: Console, session: Sessio
     assert job(session, other).status == "running"
 
 
-@pytest.mark.postgresql("sessions")
+@pytest.mark.postgresql("connections")
 def test_a_live_workers_jobs_are_released_only_by_who_knows_that_it_lives(
     console: Console, session: Session, connected: object
 ) -> None:
@@ -292,3 +311,28 @@ def test_what_all_tabs_read_alike_is_read_once_in_a_while() -> None:
     kept.forget()
     assert kept.get("a", lambda: next(read)) == 1
     assert [never.get("a", lambda: next(read)) for _ in range(2)] == [2, 3]
+
+
+def test_nobody_waits_for_long_behind_a_reader_that_gets_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_module, "WAITS_S", 0.01)
+    kept, begun, answered = Kept(0.0), threading.Event(), threading.Event()
+
+    def stuck() -> int:
+        begun.set()
+        answered.wait()
+        return 1
+
+    reader = threading.Thread(target=kept.get, args=("a", stuck))
+    reader.start()
+    begun.wait()
+    try:
+        with pytest.raises(DatabaseUnavailable):
+            kept.get("a", lambda: 2)
+        kept._values["a"] = (0.0, 7)
+        assert kept.get("a", lambda: 2) == 7
+        assert kept.get("b", lambda: 3) == 3
+    finally:
+        answered.set()
+        reader.join()

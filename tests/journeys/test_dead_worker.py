@@ -24,13 +24,13 @@ def test_what_a_killed_worker_held_runs_again_when_a_person_says_so(journey: Jou
 
     alive = page(web, "GET", address).text
     doomed.kill()
-    until(lambda: "unconnected" in page(web, "GET", address).text, "its sessions are missed")
+    until(lambda: "unconnected" in page(web, "GET", address).text, "its connections are missed")
     journey.work(*WORK)
     question = page(web, "GET", f"/workers/release?worker={quote(holder)}").text
     form = {"worker": holder, "claim": claims_in(question), "reason": "killed"}
     answer = page(web, "POST", "/workers/release", form)
 
-    assert "sessions of it are open in the database" in alive
+    assert "connections of it are open in the database" in alive
     assert "They may run twice." in question
     assert answer.status == 303
     for job in jobs:

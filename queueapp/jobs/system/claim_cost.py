@@ -55,19 +55,27 @@ def pages_now(database: Database) -> int:
 
 
 def measured(database: Database) -> dict[str, Any] | None:
-    """The same for a line of statistics, within a second; the transaction goes on as it was."""
+    """The same for a line of statistics, within a second; None where it cannot be had.
+
+    The transaction goes on as it was.
+    """
     if connection_of(database).dialect.name != "postgresql":
         return None
     run(database, "SAVEPOINT claim_cost")
     try:
         run(database, f"SET LOCAL statement_timeout = '{LONGEST}'")
-        found: dict[str, Any] = {"pages": pages_now(database)}
+        found: dict[str, Any] | None = {"pages": pages_now(database)}
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) != _TIMED_OUT:
+        if error.connection_invalidated:
             raise
-        found = {"timed_out": True}
+        # Whatever else is in its way: the statistics are not.
+        found = {"timed_out": True} if _has_timed_out(error) else None
     run(database, "ROLLBACK TO SAVEPOINT claim_cost")
     return found
+
+
+def _has_timed_out(error: DBAPIError) -> bool:
+    return getattr(error.orig, "sqlstate", None) == _TIMED_OUT
 
 
 def claim_cost(database: Database, asked: Asked) -> Said:

@@ -1,4 +1,4 @@
-"""The workers, without a table of them: from their signs in the ledger, leases, and sessions."""
+"""The workers, without a table of them: from their signs in the ledger, leases, and connections."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from queueapp.jobs.why.facts import LIVE_S, Worker, days_around, worker_of
 from queueapp.jobs.workers import statements
 from queueapp.jobs.workers.attendance import (
     Attendance,
+    Connections,
     Holding,
     Longest,
-    Sessions,
     State,
     attendances,
 )
@@ -30,14 +30,14 @@ __all__ = [
     "MOST_RUNNING",
     "MOST_WORKERS",
     "Attendance",
+    "Connections",
     "Results",
     "Roll",
-    "Sessions",
     "State",
     "call",
+    "connections",
     "held_by",
     "results_of",
-    "sessions",
     "signs",
 ]
 
@@ -45,11 +45,12 @@ MOST_RUNNING = statement.MOST_RUNNING
 MOST_WORKERS = statement.MOST_WORKERS
 # As many of one worker's jobs are shown, and released at once.
 MOST_HELD = 500
-# Two to five sessions a worker.
-_MOST_SESSIONS = 5_000
+# Two to five connections a worker.
+_MOST_CONNECTIONS = 5_000
 _RESULTS_AMONG = 100
 
-POOLED = "behind a pooler the database's sessions are the pooler's, not the workers'"
+POOLED = "behind a pooler the database's connections are the pooler's, not the workers'"
+RENAMED = "DATABASE_URL gives its connections a name of its own (application_name)"
 ON_SQLITE = "SQLite keeps no list of who has the file open"
 
 
@@ -62,7 +63,7 @@ class Roll:
 
     now: datetime
     workers: Sequence[Attendance]
-    sessions: Sessions
+    connections: Connections
     workers_cut: bool
     running_cut: bool
 
@@ -71,25 +72,28 @@ class Roll:
         return next((worker for worker in self.workers if worker.name == name), None)
 
 
-def call(database: Database, now: datetime, sessions: Sessions) -> Roll:
+def call(database: Database, now: datetime, connections: Connections) -> Roll:
     """Read who is there. Bounded: MOST_WORKERS names since yesterday, MOST_RUNNING leases."""
     found = signs(database, now)
     rows = run(database, statements.HOLDERS, most_running=MOST_RUNNING)
     return Roll(
         now,
-        attendances(found, {row.name: _holding(row) for row in rows}, sessions, now),
-        sessions,
+        attendances(found, {row.name: _holding(row) for row in rows}, connections, now),
+        connections,
         workers_cut=len(found) >= statement.MOST_WORKERS,
         running_cut=sum(row.held for row in rows) >= MOST_RUNNING,
     )
 
 
-def sessions(database: Database, *, pooled: bool = False) -> Sessions:
-    """The queue's sessions of this database by name. ``pooled``: they come through a pooler."""
+def connections(database: Database, *, pooled: bool = False) -> Connections:
+    """The queue's connections of this database by name. ``pooled``: they come through a pooler."""
     if connection_of(database).dialect.name != "postgresql":
-        return Sessions({}, ON_SQLITE)
-    rows = run(database, statements.SESSIONS, most=_MOST_SESSIONS)
-    return Sessions({row.name: row.number for row in rows}, POOLED if pooled else None)
+        return Connections({}, ON_SQLITE)
+    blind = POOLED if pooled else None
+    if not run(database, statements.OWN_NAME)[0].name.startswith("queueapp-"):
+        blind = blind or RENAMED
+    rows = run(database, statements.CONNECTIONS, most=_MOST_CONNECTIONS)
+    return Connections({row.name: row.number for row in rows}, blind)
 
 
 def held_by(database: Database, name: str, *, limit: int = MOST_HELD) -> Sequence[Row[Any]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from queueapp.jobs.session_names import is_session_of
+from queueapp.jobs.connection_names import is_connection_of
 from queueapp.jobs.why.facts import Worker
 
 # Silent for so long, and without a job: gone, though it never said so.
@@ -46,8 +46,8 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Sessions:
-    """The database's sessions by name. ``blind``: why a missing one proves nothing, if it does."""
+class Connections:
+    """The database's connections by name. ``blind``: why a missing one proves nothing, if so."""
 
     numbers: Mapping[str, int]
     blind: str | None = None
@@ -55,18 +55,18 @@ class Sessions:
     def of(self, worker: str) -> int | None:
         """How many are this worker's; None where that cannot be told."""
         short = worker.removeprefix("worker:")
-        number = sum(n for name, n in self.numbers.items() if is_session_of(short, name))
+        number = sum(n for name, n in self.numbers.items() if is_connection_of(short, name))
         return number or (None if self.blind or self._has_nameless else 0)
 
     @property
     def _has_nameless(self) -> bool:
-        # Workers of an older release do not say whose their sessions are.
+        # Workers of an older release do not say whose their connections are.
         return any(name in ("queueapp-work", "queueapp-listen") for name in self.numbers)
 
 
 @dataclass(frozen=True)
 class Attendance:
-    """A worker: by its signs, its leases and its sessions, whichever there are.
+    """A worker: by its signs, its leases and its connections, whichever there are.
 
     ``name`` is what ``locked_by`` of its jobs says. ``is_elsewhere``: it leases over HTTP, and
     several programs may share the name, which is that of their token. ``slots``: threads that can
@@ -87,7 +87,7 @@ class Attendance:
     version: str | None
     release: str | None
     is_elsewhere: bool
-    sessions: int | None
+    connections: int | None
     holding: Holding | None
     clock_ahead_s: float | None
 
@@ -112,14 +112,17 @@ class Attendance:
 
 
 def attendances(
-    signs: Iterable[Worker], holdings: Mapping[str, Holding], sessions: Sessions, now: datetime
+    signs: Iterable[Worker],
+    holdings: Mapping[str, Holding],
+    connections: Connections,
+    now: datetime,
 ) -> list[Attendance]:
     """Put together what is known, the stale ones first: those that hold jobs, then by last sign."""
     by_holder: dict[str, list[Worker]] = {}
     for sign in signs:
         by_holder.setdefault(sign.holder, []).append(sign)
     names = [*by_holder, *(name for name in holdings if name not in by_holder)]
-    known = [_known(n, by_holder.get(n, []), holdings.get(n), sessions, now) for n in names]
+    known = [_known(n, by_holder.get(n, []), holdings.get(n), connections, now) for n in names]
     return sorted(known, key=lambda one: _order(one, now))
 
 
@@ -129,13 +132,17 @@ def _order(one: Attendance, now: datetime) -> tuple[Any, ...]:
 
 
 def _known(
-    name: str, signs: Sequence[Worker], holding: Holding | None, sessions: Sessions, now: datetime
+    name: str,
+    signs: Sequence[Worker],
+    holding: Holding | None,
+    connections: Connections,
+    now: datetime,
 ) -> Attendance:
     if not signs:
-        return _without_sign(name, holding, sessions)
+        return _without_sign(name, holding, connections)
     newest = max(signs, key=lambda sign: sign.seen_at)
     live = [sign for sign in signs if sign.is_live(now)]
-    counted = None if newest.is_elsewhere else sessions.of(name)
+    counted = None if newest.is_elsewhere else connections.of(name)
     return Attendance(
         name=name,
         state=_state(newest, counted, is_live=bool(live)),
@@ -151,28 +158,28 @@ def _known(
         version=newest.told.get("version"),
         release=newest.told.get("release") or None,
         is_elsewhere=newest.is_elsewhere,
-        sessions=counted,
+        connections=counted,
         holding=holding,
         clock_ahead_s=clock_ahead_s(newest),
     )
 
 
-def _without_sign(name: str, holding: Holding | None, sessions: Sessions) -> Attendance:
+def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:
     """One that holds jobs and was never heard of: just begun, or silent since before yesterday."""
     return Attendance(
         name=name, state=State.UNKNOWN, seen_at=None, first_seen_at=None, stopped_at=None,
         stopped_for=None, slots=0, lost=0, kinds=(), lease_s=None, host=None, version=None,
-        release=None, is_elsewhere=not name.startswith("worker:"), sessions=sessions.of(name),
+        release=None, is_elsewhere=not name.startswith("worker:"), connections=connections.of(name),
         holding=holding, clock_ahead_s=None,
     )  # fmt: skip
 
 
-def _state(newest: Worker, sessions: int | None, *, is_live: bool) -> State:
+def _state(newest: Worker, connections: int | None, *, is_live: bool) -> State:
     if newest.stopped_at is not None and not is_live:
         return State.STOPPED
     if not is_live:
         return State.SILENT
-    return State.UNCONNECTED if sessions == 0 else State.LIVE
+    return State.UNCONNECTED if connections == 0 else State.LIVE
 
 
 def clock_ahead_s(sign: Worker) -> float | None:

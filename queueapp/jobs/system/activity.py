@@ -16,6 +16,9 @@ CAREFUL_S = 60.0
 # Of a replication slot, which has no age: transactions that have begun since.
 CAREFUL_BEHIND, BAD_BEHIND = 100_000, 10_000_000
 BLOCKED_S, BLOCKED_LONG_S = 1.0, 30.0
+CAREFUL_SHARE, BAD_SHARE = 0.8, 0.95
+# From half on nobody is notified any more: see ``database.wake_on_commit``.
+CAREFUL_FULL, BAD_FULL = 0.1, 0.5
 _QUERY_LENGTH = 300
 _SHOWN = 8
 
@@ -25,7 +28,7 @@ HOLDERS = f"""
 SELECT h.*, extract(epoch FROM clock_timestamp() - h.began)::float8 AS age_s,
   quote_ident(current_user) AS me
 FROM (
-  SELECT 'session' AS what, a.pid::text AS id, a.application_name AS application,
+  SELECT 'connection' AS what, a.pid::text AS id, a.application_name AS application,
     a.usename::text AS role, a.state, a.xact_start AS began,
     greatest(age(a.backend_xmin), age(a.backend_xid)) AS behind,
     CASE WHEN %(sees_queries)s THEN left(a.query, {_QUERY_LENGTH}) END AS query
@@ -109,9 +112,9 @@ def snapshot(database: Database, asked: Asked) -> Said:
         [_holder_cells(row, asked) for row in rows[:_SHOWN]],
     )  # fmt: skip
     if tone is Tone.UNKNOWN:
-        said = f"{counted(len(hidden), 'session')} of other roles may hold old snapshots"
+        said = f"{counted(len(hidden), 'connection')} of other roles may hold old snapshots"
         return Said(Tone.UNKNOWN, f"{said}; since when is hidden from {rows[0].me}.",
-                    "Let it see them:", f"GRANT pg_monitor TO {rows[0].me};", table)  # fmt: skip
+                    "Let it see them:", f"GRANT pg_read_all_stats TO {rows[0].me};", table)  # fmt: skip
     if tone is Tone.OK:
         oldest = max((row.age_s or 0.0 for row in rows), default=0.0)
         return Said(tone, f"The oldest snapshot is {span(oldest)} old.", table=table)
@@ -126,10 +129,10 @@ def snapshot(database: Database, asked: Asked) -> Said:
 
 
 def locks(database: Database, asked: Asked) -> Said:
-    """Which of our sessions wait for a lock, and who holds it."""
+    """Which of our connections wait for a lock, and who holds it."""
     rows = run(database, BLOCKED, sees_queries=asked.sees_queries)
     if not rows:
-        return Said(Tone.OK, "No session of the queue waits for a lock.")
+        return Said(Tone.OK, "No connection of the queue waits for a lock.")
     first = rows[0]
     waiting = len({(row.application, row.waits_s) for row in rows})
     heads = ("waits", "for", "blocked by", "application", "role", "state", "open for")
@@ -144,7 +147,7 @@ def locks(database: Database, asked: Asked) -> Said:
     )  # fmt: skip
     return Said(
         tone_of(first.waits_s or 0.0, BLOCKED_S, BLOCKED_LONG_S),
-        f"{counted(waiting, 'session')} of the queue {'waits' if waiting == 1 else 'wait'} for a"
+        f"{counted(waiting, 'connection')} of the queue {'waits' if waiting == 1 else 'wait'} for a"
         f" lock, the longest for {span(first.waits_s or 0.0)}; pid {first.pid}"
         f" ({first.by_application or 'no name'}, {first.by_role or 'role hidden'}) holds it.",
         "Have its owner end it; the last resort:",
@@ -165,7 +168,7 @@ def connections(database: Database, asked: Asked) -> Said:
                 numbers=("connections", "idle in transaction")),
         [(name or "no name", str(n), str(waits)) for name, n, waits in row.by_application or ()],
     )  # fmt: skip
-    tone = tone_of(share, 0.8, 0.95)
+    tone = tone_of(share, CAREFUL_SHARE, BAD_SHARE)
     pooler = " They are those of the pooler." if asked.pooled else ""
     step = ""
     if tone is not Tone.OK:
@@ -181,23 +184,25 @@ def connections(database: Database, asked: Asked) -> Said:
 def notify(database: Database, asked: Asked) -> Said:
     """How full the server's one queue of notifications is."""
     [row] = run(database, NOTIFY)
-    tone = tone_of(row.used, 0.1, 0.5)
+    tone = tone_of(row.used, CAREFUL_FULL, BAD_FULL)
     told = f"The queue of notifications is {row.used:.1%} full"
     listens = f"{counted(row.listeners, 'worker')} {'listens' if row.listeners == 1 else 'listen'}"
     if tone is Tone.OK:
         return Said(tone, f"{told}; {listens}.")
     what = (
-        "workers are told of nothing any more and find jobs by looking" if row.used >= 0.5 else ""
+        "workers are told of nothing any more and find jobs by looking"
+        if row.used >= BAD_FULL
+        else ""
     )
     return Said(
         tone,
         f"{told}{': ' + what if what else ''}; {listens}.",
-        "A session that listens stays in an old transaction: see the oldest snapshot.",
+        "A connection that listens stays in an old transaction: see the oldest snapshot.",
     )
 
 
 def _is_hidden(row: Row[Any]) -> bool:
-    return bool(row.what == "session" and row.age_s is None)
+    return bool(row.what == "connection" and row.age_s is None)
 
 
 def _tone_of_holder(row: Row[Any]) -> Tone:
@@ -209,7 +214,7 @@ def _tone_of_holder(row: Row[Any]) -> Tone:
 
 
 def _holder_cells(row: Row[Any], asked: Asked) -> tuple[str, ...]:
-    name = f"pid {row.id}" if row.what == "session" else f"{row.what} {row.id}"
+    name = f"pid {row.id}" if row.what == "connection" else f"{row.what} {row.id}"
     query = [row.query or ""] if asked.sees_queries else []
     behind = "–" if row.behind is None else f"{row.behind:,}"
     return (name, row.application or "", row.role or "", row.state or "hidden",
@@ -217,7 +222,7 @@ def _holder_cells(row: Row[Any], asked: Asked) -> tuple[str, ...]:
 
 
 def _who(row: Row[Any]) -> str:
-    if row.what == "session":
+    if row.what == "connection":
         return f"pid {row.id} ({row.application or 'no name'}, {row.role}, {row.state})"
     return {"prepared": "the prepared transaction", "slot": "the replication slot",
             "standby": "the standby"}[row.what] + f" {row.id}"  # fmt: skip
@@ -232,7 +237,7 @@ def _since(row: Row[Any]) -> str:
 def _end_of(row: Row[Any]) -> tuple[str, str]:
     """What to do about a holder, and the command for it."""
     return {
-        "session": (
+        "connection": (
             "Have its owner commit; the last resort:",
             f"SELECT pg_terminate_backend({row.id});",
         ),

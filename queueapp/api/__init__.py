@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Flask, Response, request
 
+from queueapp import kept
 from queueapp.api import (
     bulk,
     docs_page,
@@ -17,6 +18,7 @@ from queueapp.api import (
     openapi,
     operations,
     stats,
+    system,
     waiting,
 )
 from queueapp.api.contract import API_VERSION, VERSION, is_ours
@@ -31,10 +33,11 @@ def init_app(app: Flask) -> None:
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
     parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, openapi, docs_page)
-    for part in (*parts, health):
+    for part in (*parts, health, system):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     leases.init_app(app)
+    kept.init_app(app)
     app.after_request(_say_version)
 
 

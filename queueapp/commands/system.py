@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import textwrap
 from collections.abc import Iterator
 
@@ -11,10 +9,10 @@ import click
 from flask import Flask
 from flask.cli import with_appcontext
 
+from queueapp.api.describe import json_text
+from queueapp.api.system import described, read_system
 from queueapp.commands import layout
-from queueapp.console.filters import iso
-from queueapp.console.system import read_system
-from queueapp.jobs.system.told import Finding, System, Table, Tone
+from queueapp.jobs.system.told import Finding, Table, Tone
 
 _WIDTH = 100
 
@@ -25,7 +23,7 @@ def init_app(app: Flask) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object with all of it.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, as the API answers.")
 @click.option("--all", "whole", is_flag=True, help="The evidence of what is well, too.")
 @with_appcontext
 def system(as_json: bool, whole: bool) -> None:
@@ -37,11 +35,11 @@ def system(as_json: bool, whole: bool) -> None:
     \b
     Examples:
       flask system
-      flask system --json | jq '.findings[] | select(.tone == "bad")'
+      flask system --json | jq '.readings[] | select(.tone == "bad")'
     """
     found = read_system(sees_queries=True)
     if as_json:
-        click.echo(json.dumps(_object(found), ensure_ascii=False))
+        click.echo(json_text(described(found)))
     else:
         click.echo("\n".join(line for one in found.findings for line in _lines(one, whole=whole)))
     if found.counts[Tone.BAD]:
@@ -69,13 +67,3 @@ def _table(table: Table) -> Iterator[str]:
 
 def _shown(text: str) -> str:
     return layout.one_line(text).replace("\n", " ")
-
-
-def _object(found: System) -> dict[str, object]:
-    return {
-        "as_of": iso(found.now),
-        "findings": [
-            {"code": one.code, "title": one.title, **dataclasses.asdict(one.said)}
-            for one in found.findings
-        ],
-    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import filters, frame, kept
+from queueapp.console import filters, frame
 from queueapp.console.routes import bp
 
 
@@ -18,5 +18,4 @@ def init_app(app: Flask) -> None:
     app.jinja_env.lstrip_blocks = True
     filters.init_app(app)
     frame.init_app(app)
-    kept.init_app(app)
     app.register_blueprint(bp)

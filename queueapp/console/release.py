@@ -17,7 +17,6 @@ from queueapp.console import back
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.answers import render, wants_panel
 from queueapp.console.blueprint import bp
-from queueapp.console.kept import kept
 from queueapp.console.outcomes import Done
 from queueapp.console.workers import ICONS, TONES, read_roll, story_of
 from queueapp.errors import BadRequest, PageNotFound, QueueError
@@ -26,6 +25,7 @@ from queueapp.jobs import queries, transitions, workers
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, State
+from queueapp.kept import kept
 
 _CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
 _LONGEST_NAME = 500

@@ -13,13 +13,13 @@ from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
-from queueapp.console.kept import kept
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries, workers
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, Connections, Roll, State
+from queueapp.kept import kept
 
 # Those that are only history: the latest of them.
 GONE_SHOWN = 20

@@ -15,11 +15,11 @@ def test_all_readings_are_told_in_lines_and_as_json(runner: FlaskCliRunner) -> N
     text, whole = runner.invoke(args=["system"]), runner.invoke(args=["system", "--json"])
 
     told = json.loads(whole.output)
-    found = [one["code"] for one in told["findings"]]
+    found = [one["code"] for one in told["readings"]]
     assert sorted(found) == sorted(one.code for one in READINGS)
-    assert all(one["sentence"] and one["tone"] for one in told["findings"])
+    assert all(one["sentence"] and one["tone"] for one in told["readings"])
     assert [one.title in text.output for one in READINGS] == [True] * len(READINGS)
-    bad = any(one["tone"] == "bad" for one in told["findings"])
+    bad = any(one["tone"] == "bad" for one in told["readings"])
     assert text.exit_code == whole.exit_code == int(bad)
 
 

@@ -12,10 +12,10 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
-from queueapp.console.kept import Kept
 from queueapp.extensions import db
 from queueapp.jobs import transitions
 from queueapp.jobs.status import Status
+from queueapp.kept import Kept
 from tests.console.conftest import Console, words
 from tests.factories import make_job
 from tests.jobs.plans import statements_of

@@ -16,8 +16,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
-from queueapp.console import kept as kept_module
-from queueapp.console.kept import Kept
+from queueapp import kept as kept_module
 from queueapp.errors import DatabaseUnavailable
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
@@ -25,6 +24,7 @@ from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Event, Status
+from queueapp.kept import Kept
 from tests.console.conftest import DIALOG, Console, words
 from tests.console.hostile import TEXT
 from tests.factories import HOLDER, claim_one, make_job

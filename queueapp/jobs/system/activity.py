@@ -113,8 +113,13 @@ def snapshot(database: Database, asked: Asked) -> Said:
     )  # fmt: skip
     if tone is Tone.UNKNOWN:
         said = f"{counted(len(hidden), 'connection')} of other roles may hold old snapshots"
-        return Said(Tone.UNKNOWN, f"{said}; since when is hidden from {rows[0].me}.",
-                    "Let it see them:", f"GRANT pg_read_all_stats TO {rows[0].me};", table)  # fmt: skip
+        return Said(
+            tone,
+            f"{said}; since when is hidden from {rows[0].me}.",
+            "Let it see them:",
+            f"GRANT pg_read_all_stats TO {rows[0].me};",
+            table,
+        )
     if tone is Tone.OK:
         oldest = max((row.age_s or 0.0 for row in rows), default=0.0)
         return Said(tone, f"The oldest snapshot is {span(oldest)} old.", table=table)

@@ -49,9 +49,9 @@ FROM (
   FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
 ) h ORDER BY h.behind DESC NULLS LAST, h.began LIMIT 50"""
 
-# Looking up who blocks whom stops the lock manager for a moment: for a few of them only.
+# pid 0 is a prepared transaction. Looking up who blocks whom stops the lock manager for a moment: for a few of them only.
 BLOCKED = """
-SELECT w.application, w.waits_s, b.pid, b.application_name AS by_application,
+SELECT w.application, w.waits_s, by.pid, b.application_name AS by_application,
   b.usename::text AS by_role, b.state AS by_state,
   extract(epoch FROM clock_timestamp() - b.xact_start)::float8 AS by_age_s,
   CASE WHEN %(sees_queries)s THEN left(b.query, 300) END AS query
@@ -65,7 +65,7 @@ FROM (
   ORDER BY a.query_start LIMIT 20
 ) w
 CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS by(pid)
-JOIN pg_stat_activity b ON b.pid = by.pid
+LEFT JOIN pg_stat_activity b ON b.pid = by.pid
 ORDER BY w.waits_s DESC LIMIT 50"""
 
 CONNECTIONS = """
@@ -153,10 +153,8 @@ def locks(database: Database, asked: Asked) -> Said:
     return Said(
         tone_of(first.waits_s or 0.0, BLOCKED_S, BLOCKED_LONG_S),
         f"{counted(waiting, 'connection')} of the queue {'waits' if waiting == 1 else 'wait'} for a"
-        f" lock, the longest for {span(first.waits_s or 0.0)}; pid {first.pid}"
-        f" ({first.by_application or 'no name'}, {first.by_role or 'role hidden'}) holds it.",
-        "Have its owner end it; the last resort:",
-        f"SELECT pg_terminate_backend({first.pid});",
+        f" lock, the longest for {span(first.waits_s or 0.0)}; {_blocker(first)} holds it.",
+        *_end_of_blocker(first),
         table,
     )
 
@@ -204,6 +202,18 @@ def notify(database: Database, asked: Asked) -> Said:
         f"{told}{': ' + what if what else ''}; {listens}.",
         "A connection that listens stays in an old transaction: see the oldest snapshot.",
     )
+
+
+def _blocker(row: Row[Any]) -> str:
+    if not row.pid:
+        return "a prepared transaction"
+    return f"pid {row.pid} ({row.by_application or 'no name'}, {row.by_role or 'role hidden'})"
+
+
+def _end_of_blocker(row: Row[Any]) -> tuple[str, str]:
+    if not row.pid:
+        return "Find it, and have its owner end it:", "SELECT * FROM pg_prepared_xacts;"
+    return "Have its owner end it; the last resort:", f"SELECT pg_terminate_backend({row.pid});"
 
 
 def _is_hidden(row: Row[Any]) -> bool:

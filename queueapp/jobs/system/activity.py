@@ -49,7 +49,8 @@ FROM (
   FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
 ) h ORDER BY h.behind DESC NULLS LAST, h.began LIMIT 50"""
 
-# pid 0 is a prepared transaction. Looking up who blocks whom stops the lock manager for a moment: for a few of them only.
+# Looking up who blocks whom stops the lock manager for a moment: for a few of them only. pid 0 is a
+# prepared transaction.
 BLOCKED = """
 SELECT w.application, w.waits_s, by.pid, b.application_name AS by_application,
   b.usename::text AS by_role, b.state AS by_state,

@@ -23,6 +23,8 @@ from queueapp.kept import kept
 
 # Those that are only history: the latest of them.
 GONE_SHOWN = 20
+# The stale ones are first, so what is left out is well.
+HERE_SHOWN = 300
 KINDS_SHOWN = 30
 TONES = {State.LIVE: "good", State.SILENT: "bad", State.UNCONNECTED: "bad",
          State.UNKNOWN: "careful"}  # fmt: skip
@@ -91,7 +93,8 @@ def _of_all(roll: Reading[Roll], now: datetime) -> Mapping[str, Any]:
     live = [one for one in here if one.state is State.LIVE]
     return {
         "roll": roll,
-        "here": here,
+        "here": here[:HERE_SHOWN],
+        "left_out": len(here[HERE_SHOWN:]),
         "live": live,
         "slots": sum(one.slots for one in live),
         "busy": sum(one.holding.started for one in live if one.holding),

@@ -8,14 +8,15 @@ _KEPT = 45
 
 def connection_name(purpose: str, worker: str = "") -> str:
     """The ``application_name`` of a connection: ``queueapp-work web-1:4711:9f3a1c``."""
-    return f"queueapp-{purpose} {_short(worker)}".rstrip()
+    return f"queueapp-{purpose} {short_name(worker)}".rstrip()
 
 
-def is_connection_of(worker: str, name: str) -> bool:
-    """Whether the connection of this name is one of ``worker``'s."""
-    return bool(worker) and name.partition(" ")[2] == _short(worker)
+def told_by(name: str) -> str:
+    """What the name of a connection tells of its worker: as much as ``short_name`` has of it."""
+    return name.partition(" ")[2]
 
 
-def _short(worker: str) -> str:
+def short_name(worker: str) -> str:
+    """As much of a worker's name as its connections bear."""
     # The server writes other characters in a way of its own, which differs by its version.
     return "".join(char if "!" <= char <= "~" else "?" for char in worker[-_KEPT:])

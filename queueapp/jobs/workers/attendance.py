@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
-from queueapp.jobs.connection_names import is_connection_of
+from queueapp.jobs.connection_names import short_name, told_by
 from queueapp.jobs.why.facts import Worker
 
 # Silent for so long, and without a job: gone, though it never said so.
@@ -54,9 +56,17 @@ class Connections:
 
     def of(self, worker: str) -> int | None:
         """How many are this worker's; None where that cannot be told."""
-        short = worker.removeprefix("worker:")
-        number = sum(n for name, n in self.numbers.items() if is_connection_of(short, name))
+        number = self._by_worker[short_name(worker.removeprefix("worker:"))]
         return number or (None if self.blind or self._has_nameless else 0)
+
+    @cached_property
+    def _by_worker(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for name, number in self.numbers.items():
+            found[told_by(name)] += number
+        # Those of other processes.
+        del found[""]
+        return found
 
     @property
     def _has_nameless(self) -> bool:

@@ -18,7 +18,7 @@ from queueapp.extensions import db
 from queueapp.jobs.verdict import Facts, Level, Unread, Verdict, judge, not_known, read
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
-from queueapp.shared import LIFE_S, OLD_S, Shared, Snapshot
+from queueapp.shared import OLD_S, Shared, Snapshot, life_s
 
 # How long ``/healthz`` waits for a look at the queue.
 HEALTH_WAIT_S = 1.0
@@ -34,10 +34,10 @@ class Look:
 
 
 def init_app(app: Flask) -> None:
-    """Let ``app`` share one look at the queue; in tests everybody looks for himself."""
+    """Let ``app`` share one look at the queue."""
     app.extensions["queue_look"] = Shared(
         lambda: look(app),
-        life_s=0.0 if app.config["TESTING"] else LIFE_S,
+        life_s=life_s(app),
         name_failure=name_failure,
     )
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from flask import Flask
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,11 @@ OLD_S = 15.0
 PATIENCE_S = 30.0
 
 
+def life_s(app: Flask) -> float:
+    """How long a reading of ``app`` serves; in tests everybody looks for himself."""
+    return 0.0 if app.config["TESTING"] else LIFE_S
+
+
 @dataclass(frozen=True)
 class Snapshot(Generic[T]):
     """What was read. ``value`` None: nothing yet; ``failure``: why the last try came to nothing."""
@@ -31,6 +38,11 @@ class Snapshot(Generic[T]):
     value: T | None
     age_s: float
     failure: str | None = None
+
+    @property
+    def present(self) -> T | None:
+        """The value, unless it is too old to say anything of now."""
+        return self.value if self.age_s <= OLD_S else None
 
 
 @dataclass
@@ -90,6 +102,11 @@ class Shared(Generic[T]):
         with self._lock:
             return self._snapshot()
 
+    def forget(self) -> None:
+        """Something was done: whoever asks next has it read anew."""
+        with self._lock:
+            self._value, self._tried_at, self._flight = None, None, None
+
     def _fly(self, flight: _Flight) -> None:
         began, value, failure = time.monotonic(), None, "it was not completed"
         try:
@@ -101,10 +118,12 @@ class Shared(Generic[T]):
                 failure = "an error of ours, see the log"
         finally:
             with self._lock:
-                self._tried_at, self._failure = began, failure or None
-                if not failure:
-                    self._value, self._taken_at = value, began
-                self._flight = None
+                # Not what was begun before something was done that it does not show.
+                if self._flight is flight:
+                    self._tried_at, self._failure = began, failure or None
+                    if not failure:
+                        self._value, self._taken_at = value, began
+                    self._flight = None
             flight.landed.set()
 
     def _is_fresh(self) -> bool:

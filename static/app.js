@@ -267,14 +267,15 @@ const KEYS = {
   "]": () => go(".pager [rel=next]"),
   y: copyLink,
 };
-const PLACES = { n: 1, j: 2, l: 3 };
+const PLACES = { n: "Now", j: "Jobs", l: "Events", w: "Workers", s: "System" };
+const place = (label) => $$(".top__nav a").find((link) => link.textContent.trim() === label);
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem("keys") === "off") return;
   if (event.target.matches("input:not([type=checkbox]), select, textarea") || $("dialog[open]")) return;
-  const place = Date.now() - pendingG < 1000 && PLACES[event.key];
+  const label = Date.now() - pendingG < 1000 && PLACES[event.key];
   pendingG = event.key === "g" ? Date.now() : 0;
-  if (place) return go(`.top__nav a:nth-child(${place})`);
+  if (label) return place(label)?.click();
   const act = KEYS[event.key] ?? (event.key === "X" ? KEYS.x : null);
   if (!act) return;
   event.preventDefault();

@@ -116,6 +116,24 @@ def test_a_reading_that_fails_leaves_the_one_before_with_its_age(source: Source)
     assert reading.get().failure is None
 
 
+def test_what_was_read_before_something_was_done_is_given_to_nobody_after(source: Source) -> None:
+    reading = Shared(source, life_s=60)
+    reading.get()
+    reading.forget()
+    assert reading.get().value == 2
+
+    source.gate.clear()
+    source.begun.clear()
+    reading.forget()
+    with ThreadPoolExecutor(1) as pool:
+        early = pool.submit(reading.get)
+        assert source.begun.wait(30)
+        reading.forget()
+        source.gate.set()
+        assert early.result(30).value is None
+    assert reading.get().value == 4
+
+
 def test_after_a_failure_nobody_tries_again_at_once(source: Source) -> None:
     reading = Shared(source, life_s=60, name_failure=str)
     source.fails = ValueError("no answer")

@@ -18,6 +18,7 @@ from queueapp.api import (
     openapi,
     operations,
     stats,
+    system,
     verdict,
     waiting,
 )
@@ -35,13 +36,14 @@ def init_app(app: Flask) -> None:
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
-    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict)
+    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict, system)
     for part in (*parts, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)
     leases.init_app(app)
     app.before_request(_refuse_parameters)
+    system.init_app(app)
     app.after_request(_say_version)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from queueapp.jobs.status import Status
+from queueapp.jobs.system.told import Tone
 from queueapp.jobs.verdict import Level
 
 # A member that is left out where it says nothing.
@@ -196,6 +197,25 @@ class Stats(BaseModel):
     oldest_transaction_s: Annotated[
         float | None, _says("The age of the transaction that keeps the tables from being cleaned.")
     ]
+
+
+class SystemReading(BaseModel):
+    """One answer about the database."""
+
+    code: Annotated[str, _says("What it is about: never changes its meaning.")]
+    title: Annotated[str, _says("The same for people.")]
+    tone: Annotated[Tone, _says("How well it is; unknown is what could not be read.")]
+    sentence: Annotated[str, _says("What was found, for people; may be reworded.")]
+    next_step: Annotated[str, _says("What to do; empty where nothing is.")]
+    command: Annotated[str, _says("The command of that step, for a person; or empty.")]
+    evidence: Annotated[list[dict[str, str]], _says("What it was told from, by column.")]
+
+
+class SystemReport(BaseModel):
+    """How well the database serves the queue."""
+
+    as_of: Annotated[datetime, _says("The database's clock.")]
+    readings: Annotated[list[SystemReading], _says("The readings, the worst first.")]
 
 
 class Health(BaseModel):

@@ -52,7 +52,7 @@ def readyz() -> Response:
     """Answer 200 with a writable database of this release's schema, else 503 with the reason."""
     session = db.session()
     bound_reads(session)
-    ready = readiness.check(session, _head(current_app.extensions["migrate"].directory))
+    ready = readiness.check(session, schema_head())
     return json_answer(
         {
             "status": "ready",
@@ -61,6 +61,11 @@ def readyz() -> Response:
             "warnings": ready.warnings,
         }
     )
+
+
+def schema_head() -> str | None:
+    """The revision of the schema that this release needs."""
+    return _head(current_app.extensions["migrate"].directory)
 
 
 @cache

@@ -16,7 +16,19 @@ from flask import Flask
 from flask.cli import ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 
-from queueapp.commands import audit, bench, chaos, demo, jobs, purge, token, user, verdict, work
+from queueapp.commands import (
+    audit,
+    bench,
+    chaos,
+    demo,
+    jobs,
+    purge,
+    system,
+    token,
+    user,
+    verdict,
+    work,
+)
 from queueapp.connections import address_of, take_role
 from queueapp.connections.bounds import Role
 from queueapp.connections.refusals import refusal
@@ -48,7 +60,7 @@ _REFUSALS = {
 
 def init_app(app: Flask) -> None:
     """Register every command with ``app``."""
-    for module in (work, jobs, verdict, audit, purge, token, user, demo, chaos, bench):
+    for module in (work, jobs, verdict, system, audit, purge, token, user, demo, chaos, bench):
         module.init_app(app)
     _report_in_one_line(app.cli)
 

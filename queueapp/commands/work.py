@@ -23,6 +23,7 @@ from queueapp.commands.parameters import Duration, Size
 from queueapp.config import Settings
 from queueapp.connections import (
     WORKER_LINES,
+    address_of,
     listen_connection,
     take_role,
     worker_engine,
@@ -234,6 +235,7 @@ def _look(app: Flask) -> list[str]:
 
 
 def _work(app: Flask, settings: Settings, terms: Terms, lifeline: Lifeline | None) -> int:
+    address_of(app).worker = terms.name
     engine = worker_engine(app, settings, connections=WORKER_LINES + terms.settles_beside)
     worker = Worker(app, terms, engine, keep_of(settings), lifeline)
     if terms.listen:

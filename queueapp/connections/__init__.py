@@ -27,6 +27,7 @@ from queueapp.connections.instants import read_any_instant
 from queueapp.connections.numbers import read_any_number
 from queueapp.connections.ping import look_before_asking
 from queueapp.errors import SettingError
+from queueapp.jobs.connection_names import connection_name
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class Address:
         self._local: local_postgres.LocalPostgres | None = None
         # What this process does with the application's own engine: see ``take_role``.
         self.role = Role.WEB
+        # The worker that this process is, whose name its sessions bear.
+        self.worker = ""
         self.fuse = Fuse()
 
     @property
@@ -144,7 +147,7 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
     target = _target(address)
     hosts = str(target.get("host", "")).count(",") + 1
     arguments: dict[str, Any] = {
-        "application_name": f"queueapp-{role.value}",
+        "application_name": connection_name(role.value, address.worker),
         # Shared by the hosts of the address; below two seconds the driver does not go.
         "connect_timeout": max(2, int(bounds.connect_s / hosts)),
         "tcp_user_timeout": int(bounds.network_s * 1000),
@@ -252,5 +255,6 @@ def worker_needs(concurrency: int, *, listens: bool, settles_beside: bool) -> Ne
 
 def listen_connection(app: Flask, name: str) -> BoundedConnection:
     """A connection of its own outside any pool, for LISTEN."""
-    called = f"queueapp-{name}"
-    return connect(address_of(app), Role.WORK, autocommit=True, application_name=called)
+    address = address_of(app)
+    called = connection_name(name, address.worker)
+    return connect(address, Role.WORK, autocommit=True, application_name=called)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import banner, filters, frame, overview
+from queueapp.console import banner, filters, frame, overview, workers
 from queueapp.console.routes import bp
 
 
@@ -20,4 +20,5 @@ def init_app(app: Flask) -> None:
     frame.init_app(app)
     banner.init_app(app)
     overview.init_app(app)
+    workers.init_app(app)
     app.register_blueprint(bp)

@@ -45,9 +45,9 @@ def ask(job_id: int, verb: str) -> AnyResponse:
 def act(job_id: int, verb: str) -> AnyResponse:
     """Do ``verb`` to one job; a job that does not allow it is an error."""
     session = db.session()
-    moved = transitions.one(_known(verb), session, job_id, **_how())
+    moved = transitions.one(_known(verb), session, job_id, **how_it_is_done())
     session.commit()
-    return _done(Done.of(verb, [moved], asked_for=1), url_for(".job", job_id=job_id))
+    return done_with(Done.of(verb, [moved], asked_for=1), url_for(".job", job_id=job_id))
 
 
 @bp.get("/jobs/bulk")
@@ -65,9 +65,9 @@ def act_on_many() -> AnyResponse:
     """Do the verb to the ticked jobs that allow it, and say how many did not."""
     verb, ids = request.form.get("verb", ""), _ids(request.form.getlist("id"))
     apply, left, session = _known(verb), _left(), db.session()
-    moved = apply(session, ids, **_how())
+    moved = apply(session, ids, **how_it_is_done())
     session.commit()
-    return _done(Done.of(verb, moved, asked_for=len(ids) + left), url_for(".jobs"))
+    return done_with(Done.of(verb, moved, asked_for=len(ids) + left), url_for(".jobs"))
 
 
 def _known(verb: str) -> Apply:
@@ -76,7 +76,8 @@ def _known(verb: str) -> Apply:
     return VERBS[verb]
 
 
-def _how() -> dict[str, Any]:
+def how_it_is_done() -> dict[str, Any]:
+    """Who acts, and the reason of the form, for the ledger."""
     reason = printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
     return {"actor": current_principal().actor, "reason": reason or None, "via": "console"}
 
@@ -120,7 +121,8 @@ def _ask(verb: str, ids: list[int], default: str) -> Response:
     return Response(body, mimetype="text/html")
 
 
-def _done(done: Done, default: str) -> AnyResponse:
+def done_with(done: Done, default: str) -> AnyResponse:
+    """Say what an action came to: as a notice, or on the page that it leads back to."""
     if "HX-Request" in request.headers:
         body = render_template("fragments/done.html", done=done).strip()
         return Response(body, mimetype="text/html", headers={"HX-Trigger": "queue:changed"})

@@ -13,7 +13,10 @@ from queueapp.console.filters import plural
 from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import Moved
 
-_WRITTEN = re.compile(r"(retry|cancel)\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+_WRITTEN = re.compile(r"(retry|cancel|release)\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+
+_DID = {"retry": "Retrying", "cancel": "Cancelled", "release": "Released"}
+_REFUSED = {"release": "no longer the claim that you saw"}
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,12 @@ class Done:
     @property
     def sentence(self) -> str:
         """The same for people."""
-        did = "Retrying" if self.verb == "retry" else "Cancelled"
+        did = _DID[self.verb]
         parts = [f"{did} {plural(self.moved, 'job')}"] if self.moved else []
         if self.stopping:
             parts.append(f"Asked {plural(self.stopping, 'running job')} to stop")
         if self.refused:
             were = "was" if self.refused == 1 else "were"
-            why = "status does not allow it, or locked just now"
+            why = f"{_REFUSED.get(self.verb, 'status does not allow it')}, or locked just now"
             parts.append(f"{self.refused} {were} left alone: {why}")
         return f"{'. '.join(parts) or 'No job was ticked'}."

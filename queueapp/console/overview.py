@@ -17,7 +17,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Action, PriorityDepth, Pulse
 from queueapp.jobs.status import Status
-from queueapp.shared import LIFE_S, Shared
+from queueapp.shared import Shared, life_s
 
 HOUR = timedelta(hours=1)
 
@@ -48,10 +48,10 @@ class Overview:
 
 
 def init_app(app: Flask) -> None:
-    """Let ``app`` share one overview; in tests everybody looks for himself."""
+    """Let ``app`` share one overview."""
     app.extensions["queue_overview"] = Shared(
         lambda: _read(app),
-        life_s=0.0 if app.config["TESTING"] else LIFE_S,
+        life_s=life_s(app),
         name_failure=judgement.name_failure,
     )
 

@@ -9,18 +9,26 @@ from queueapp.console.job import job
 from queueapp.console.jobs import jobs
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
+from queueapp.console.release import ask_release, release
+from queueapp.console.system import system
+from queueapp.console.workers import worker, workers_page
 
 __all__ = [
     "act",
     "act_on_many",
     "ask",
     "ask_many",
+    "ask_release",
     "bp",
     "events",
     "job",
     "jobs",
     "login",
     "now",
+    "release",
     "sign_in",
     "sign_out",
+    "system",
+    "worker",
+    "workers_page",
 ]

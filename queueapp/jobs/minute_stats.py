@@ -11,6 +11,7 @@ from typing import Any
 from queueapp.jobs.control import QUEUE, record
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Event
+from queueapp.jobs.system import claim_cost
 
 EVERY_S = 60
 EVENTS_A_LINE = 200_000
@@ -92,6 +93,8 @@ def _write(database: Database, xid: str, after_id: int, actor: str) -> int:
         # There may be more than it could take.
         "full": news.read >= EVENTS_A_LINE,
         "kinds": news.kinds or {},
+        # What a claim reads by now, and over the lines how that has come about; None on SQLite.
+        "claim": claim_cost.measured(database),
     }
     record(database, Event.MINUTE_STATS, scope=QUEUE, actor=actor, data=data)
     return int(news.read)

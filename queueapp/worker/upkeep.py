@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -129,6 +129,8 @@ class Upkeep:
             "version": VERSION,
             "release": terms.release,
             "lease_s": terms.lease,
+            # Beside the line's own instant, which is the database's.
+            "clock": datetime.now(UTC).isoformat(),
         }
         with self._line.use() as connection:
             control.record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Literal
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -40,6 +41,10 @@ def paths(session: Session) -> list[str]:
         "/events",
         "/jobs?done=retry.2.0.1",
         "/api/docs/",
+        "/workers",
+        f"/workers/{running.locked_by}",
+        f"/workers/release?worker={running.locked_by}",
+        "/system",
     ]
 
 
@@ -61,6 +66,13 @@ def test_hostile_text_runs_nowhere_and_breaks_no_layout(
         assert page.locator("#panel").count() == 1, path
         assert width_of_content(page) <= 1280, path
         assert page.evaluate("document.querySelectorAll('script').length") == 3, path
+
+    for path in ("/workers", f"/workers/{quote(TEXT)}", f"/workers/release?worker={quote(TEXT)}"):
+        page.goto(live_server + path)
+        page.wait_for_load_state("networkidle")
+        assert width_of_content(page) <= 1280, path
+        assert page.evaluate("document.querySelectorAll('script').length") == 3, path
+    asked = [url for url in asked if "/workers" not in url]
 
     assert not [url for url in asked if "x7" in url or "/x" in url.removeprefix(live_server)[:3]]
 

@@ -19,6 +19,7 @@ from queueapp.connections import bounds
 from queueapp.connections.bounded import NoAnswer
 from queueapp.connections.bounds import Role
 from queueapp.extensions import db
+from queueapp.jobs.connection_names import connection_name, short_name, told_by
 from queueapp.worker import clean_sessions
 from tests.live.processes import until
 from tests.postgres import text_of
@@ -175,3 +176,17 @@ def test_connections_of_a_worker_are_counted(
     found = connections.worker_needs(concurrency, listens=listens, settles_beside=settles_beside)
 
     assert (found.always, found.most) == needed
+
+
+@pytest.mark.parametrize("worker", ["web-1:4711:9f3a1c", f"{'long.' * 20}:1:abcdef", "bücher:1:a"])
+def test_a_connection_is_known_for_its_workers_whatever_the_server_makes_of_the_name(
+    engine: sa.Engine, worker: str
+) -> None:
+    for purpose in ("work", "handler", "listen"):
+        with engine.connect() as connection:
+            name = connection_name(purpose, worker)
+            set_name = sa.text("SELECT set_config('application_name', :name, false)")
+            kept = connection.execute(set_name, {"name": name}).scalar_one()
+
+        assert kept == name
+        assert told_by(kept) == short_name(worker)

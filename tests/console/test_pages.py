@@ -20,19 +20,26 @@ from tests.factories import make_job
 from tests.jobs.plans import statements_of
 
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job=1"]
+# Whose marks are of other things than jobs.
+OTHERS = ["/workers", "/workers/test:1:000000", "/system"]
+RELEASE = "/workers/release?worker=test:1:000000"
 
 
 @pytest.fixture
 def failed_job(session: Session) -> int:
     job_id = make_job(session, Status.FAILED).id
+    make_job(session, Status.RUNNING)
     session.commit()
     return job_id
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [*PAGES, *OTHERS])
 def test_a_page_contains_the_very_panel_that_its_script_gets(
-    console: Console, failed_job: int, path: str
+    console: Console, failed_job: int, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What the server tells is another thing at each look.
+    for shared in console.client.application.extensions["queue_system"].values():
+        monkeypatch.setattr(shared, "life_s", 60.0)
     page, panel = console.get(path), console.panel(path)
 
     assert panel.text.startswith('<section id="panel"')
@@ -58,6 +65,18 @@ def test_a_panel_that_has_not_changed_is_not_sent_again(
     changed = console.panel(path, tag)
     assert changed.status_code == 200
     assert changed.headers["HX-PTag"] != tag
+
+
+@pytest.mark.parametrize("path", OTHERS[:2])
+def test_a_page_of_workers_changes_with_what_they_hold(
+    console: Console, session: Session, failed_job: int, path: str
+) -> None:
+    tag = console.unchanged(path).headers["HX-PTag"]
+
+    make_job(session, Status.RUNNING)
+    session.commit()
+
+    assert console.panel(path, tag).status_code == 200
 
 
 def test_the_mark_of_one_address_is_nothing_to_another(console: Console, failed_job: int) -> None:
@@ -163,13 +182,15 @@ def test_static_files_are_kept_until_they_change(client: FlaskClient) -> None:
 
 
 def test_no_page_has_anything_inline_or_from_elsewhere(console: Console, failed_job: int) -> None:
-    for path in [*PAGES, "/jobs/1/retry", "/jobs/bulk?verb=retry&id=1"]:
+    for path in [*PAGES, *OTHERS, "/jobs/1/retry", "/jobs/bulk?verb=retry&id=1", RELEASE]:
         page = console.get(path)
         assert not re.search(r"\sstyle=|<style|\son\w+=|hx-on|javascript:|<script(?! src)", page)
         assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/jobs/1/retry", "/jobs/99", "/jobs?priority=x"])
+@pytest.mark.parametrize(
+    "path", [*PAGES, *OTHERS, RELEASE, "/jobs/1/retry", "/jobs/99", "/jobs?priority=x"]
+)
 def test_under_a_prefix_every_address_has_it(
     client: FlaskClient, failed_job: int, path: str
 ) -> None:

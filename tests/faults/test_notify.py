@@ -18,7 +18,7 @@ POLL = "0.5s"
 SOON_S = 7.0
 LISTENER = """
 SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'queueapp-listen'
+WHERE datname = current_database() AND application_name LIKE 'queueapp-listen%%'
 """
 # In megabytes at least; only PostgreSQL 17 and newer can be told to have a smaller queue.
 FILL = "SELECT pg_notify('chatter', repeat('x', 7900))"

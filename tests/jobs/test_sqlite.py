@@ -29,6 +29,17 @@ POSTGRESQL_ALONE = {
     "pooled._FOUND": "the role behind a pooler",
     "restored._PARTS": "the days of the ledger",
     "queries.oldest._OLDEST": "old transactions hold back no clearing",
+    **dict.fromkeys(
+        (
+            *(f"system.activity.{n}" for n in ("HOLDERS", "BLOCKED", "CONNECTIONS", "NOTIFY")),
+            *(f"system.storage.{n}" for n in ("DEAD", "SIZES", "INDEX_SIZES", "INDEXES", "IDS")),
+            *(f"system.server.{n}" for n in ("READ_ONLY", "DEFAULT_DAY", "SETTINGS")),
+            *(f"system.claim_cost.{n}" for n in ("_LOOK", "TREND")),
+        ),
+        "what its server tells; there the reading says that it cannot be known",
+    ),
+    "workers.statements.CONNECTIONS": "a list of who is connected",
+    "workers.statements.OWN_NAME": "what a connection is called",
     "transitions.enqueue_statements.IDS": "one statement takes all there",
     "transitions.settle._CLAIMED_EVENTS": "a part of the exchange",
 }

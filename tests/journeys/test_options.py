@@ -11,7 +11,7 @@ from tests.live.processes import until
 
 LISTENING = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'queueapp-listen'
+WHERE datname = current_database() AND application_name LIKE 'queueapp-listen%%'
   AND query LIKE 'LISTEN%%' AND state = 'idle'
 """
 

@@ -54,7 +54,7 @@ WHERE j.status IN ('succeeded', 'failed', 'cancelled') AND j.xmin::text <> e.xmi
 # Of their own: a handler may open as many sessions as it likes.
 _OF_WORKERS = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name IN ('queueapp-work', 'queueapp-listen')
+WHERE datname = current_database() AND application_name ~ '^queueapp-(work|listen)'
 """
 
 

@@ -19,7 +19,9 @@ class Page:
     text: str
 
 
-def page(web: Web, method: str, path: str, form: Mapping[str, str] | None = None) -> Page:
+def page(
+    web: Web, method: str, path: str, form: Mapping[str, str | list[str]] | None = None
+) -> Page:
     """Ask for a page, or send a form as the console's own pages do."""
     connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
     headers = {"Accept": "text/html"}
@@ -29,7 +31,7 @@ def page(web: Web, method: str, path: str, form: Mapping[str, str] | None = None
             "Origin": f"http://127.0.0.1:{web.port}",
         }
     with contextlib.closing(connection):
-        body = None if form is None else urllib.parse.urlencode(form)
+        body = None if form is None else urllib.parse.urlencode(form, doseq=True)
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         return Page(answer.status, answer.read().decode())

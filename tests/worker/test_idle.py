@@ -31,7 +31,7 @@ NEVER = "60s"
 SOON_S = 8.0
 LISTENER = """
 SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'queueapp-listen'
+WHERE datname = current_database() AND application_name LIKE 'queueapp-listen%%'
 """
 
 

@@ -41,7 +41,7 @@ _AT_WORK = """
 SELECT count(*), count(*) FILTER (WHERE lower(wait_event)
   IN ('walsync', 'walwrite', 'walinitsync', 'walinitwrite', 'syncrep'))
 FROM pg_stat_activity
-WHERE application_name = 'queueapp-work' AND state = 'active' AND backend_start > %s
+WHERE starts_with(application_name, 'queueapp-work') AND state = 'active' AND backend_start > %s
 """
 _CLOCK = "SELECT clock_timestamp()"
 

@@ -175,12 +175,18 @@ def _release(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
         "attempts": row.attempts,
         "available_at": row.available_at,
         "error_fingerprint": given["fingerprint"],
-        "released_token": given["token"],
+        "released_token": row.lease_token,
     }
     used_up = "released_on_last_attempt"
     if status == "failed":
         return _Move("failed", sets, {**data, "cause": used_up}, reason=used_up)
     return _Move("released" if status == "queued" else status, sets, data)
+
+
+@_verb(statements.RELEASE_CLAIMS, Verb.RELEASE, "locked_by = :holder")
+def _release_claim(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move | None:
+    claims = dict(zip(given["ids"], given["claimed"], strict=True))
+    return _release(row, given, nth, count) if claims[row.id] == row.claimed_at else None
 
 
 # Purge

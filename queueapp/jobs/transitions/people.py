@@ -7,7 +7,7 @@ same for one job, with the wait and the clear refusal that a person expects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Required, TypedDict, Unpack
@@ -39,6 +39,12 @@ class By(TypedDict, total=False):
 
 
 _NOT_SAID = dict.fromkeys(("reason", "via", "operation"))
+_FAILURE = described("Released", "a person took the job from its holder")
+_TAKEN = {
+    "error_class": _FAILURE.error_class,
+    "error_message": _FAILURE.message,
+    "fingerprint": _FAILURE.fingerprint,
+}
 
 
 class PersonVerb(Protocol):
@@ -136,14 +142,23 @@ def release(
 
     The attempt counts. With all attempts used up the job ends as failed.
     """
-    failure = described("Released", "a person took the job from its holder")
-    how = {
-        "token": token,
-        "error_class": failure.error_class,
-        "error_message": failure.message,
-        "fingerprint": failure.fingerprint,
-    }
-    moved = _apply(database, statements.RELEASE, ids, **by, **how)
+    moved = _apply(database, statements.RELEASE, ids, **by, **_TAKEN, token=token)
+    return _wake(database, moved)
+
+
+def release_claims(
+    database: Database,
+    claims: Mapping[int, datetime],
+    *,
+    holder: str,
+    **by: Unpack[By],
+) -> list[Moved]:
+    """Take jobs from ``holder`` whose claims are these: when each was made, by the job's id.
+
+    What it has claimed since, or somebody else, stays where it is. Else as ``release``.
+    """
+    how = {"holder": holder, "claimed": list(claims.values())}
+    moved = _apply(database, statements.RELEASE_CLAIMS, list(claims), **by, **_TAKEN, **how)
     return _wake(database, moved)
 
 

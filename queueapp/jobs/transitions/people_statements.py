@@ -26,7 +26,7 @@ def _statement(
     return f"""
 WITH target AS MATERIALIZED (
   SELECT j.id, j.status, j.priority, j.available_at, j.attempts, j.handbacks, j.max_attempts,
-    j.cancel_requested_at, row_number() OVER () AS nth
+    j.cancel_requested_at, j.lease_token, row_number() OVER () AS nth
   FROM (
     SELECT * FROM jobs j
     WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({statuses}) AND ({guard})
@@ -138,12 +138,14 @@ RUN_NOW = _statement(
     data=_PLACES,
 )
 
+
 # The attempt is not given back: its holder may be at work, and a job that loses its holder again
 # and again must come to an end.
-RELEASE = _statement(
-    Verb.RELEASE,
-    guard="j.lease_token = %(token)s",
-    sets="""
+def _release(guard: str) -> str:
+    return _statement(
+        Verb.RELEASE,
+        guard=guard,
+        sets="""
     status = CASE WHEN was.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   WHEN was.attempts >= was.max_attempts THEN 'failed' ELSE 'queued' END,
     (finished_at, started_at, progress, progress_note) = (SELECT
@@ -152,10 +154,20 @@ RELEASE = _statement(
     locked_by = NULL, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL,
     error_class = %(error_class)s, error_message = %(error_message)s,
     error_fingerprint = %(fingerprint)s""",
-    event="CASE j.status WHEN 'queued' THEN 'released' ELSE j.status END",
-    own_reason="CASE j.status WHEN 'failed' THEN 'released_on_last_attempt' END",
-    data="""jsonb_build_object('attempts', j.attempts, 'available_at', j.available_at,
-      'error_fingerprint', j.error_fingerprint, 'released_token', %(token)s::text)
+        event="CASE j.status WHEN 'queued' THEN 'released' ELSE j.status END",
+        own_reason="CASE j.status WHEN 'failed' THEN 'released_on_last_attempt' END",
+        data="""jsonb_build_object('attempts', j.attempts, 'available_at', j.available_at,
+      'error_fingerprint', j.error_fingerprint, 'released_token', was.lease_token)
       || CASE j.status WHEN 'failed'
          THEN jsonb_build_object('cause', 'released_on_last_attempt') ELSE '{}'::jsonb END""",
+    )
+
+
+RELEASE = _release("j.lease_token = %(token)s")
+
+# Claims by when they were made: that tells those of a job apart, and their tokens are shown to
+# nobody.
+RELEASE_CLAIMS = _release(
+    "j.locked_by = %(holder)s AND j.claimed_at = (%(claimed)s::timestamptz[])"
+    "[array_position(%(ids)s::bigint[], j.id)]"
 )

@@ -1,0 +1,134 @@
+"""Take back what a dead worker holds: asked first, and only the claims that the asker has seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from flask import Response, request, url_for
+from sqlalchemy import Row
+from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import Permission, permits
+from queueapp.console import back
+from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
+from queueapp.console.answers import render, wants_panel
+from queueapp.console.blueprint import bp
+from queueapp.console.outcomes import Done
+from queueapp.console.workers import ICONS, TONES, read_roll, shared_roll, story_of
+from queueapp.errors import BadRequest, PageNotFound, QueueError
+from queueapp.extensions import db
+from queueapp.jobs import queries, transitions, workers
+from queueapp.jobs.queries.bounds import LARGEST_ID
+from queueapp.jobs.why.words import span
+from queueapp.jobs.workers import Attendance, State
+
+_CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
+_LONGEST_NAME = 500
+
+
+class WorkerIsLive(QueueError):
+    """A worker that lives keeps its jobs unless somebody says that they know it does."""
+
+    code = "worker_is_live"
+    status = 409
+    title = "The worker lives"
+
+
+@bp.get("/workers/release")
+@permits(Permission.ACT)
+def ask_release() -> AnyResponse:
+    """Ask before taking from ``?worker=`` what it holds."""
+    name, session = _name(request.args.get("worker", "")), db.session()
+    queries.bound_reads(session)
+    roll = read_roll(session)
+    found = roll.named(name)
+    if found is None:
+        raise PageNotFound(f"no worker {name!r} holds a job or has been heard of since yesterday")
+    held = list(workers.held_by(session, name))
+    body = render(
+        "release",
+        panel=wants_panel(),
+        as_of=roll.now,
+        worker=found,
+        story=story_of(found, roll.now),
+        held=held,
+        claims=[f"{row.id}@{row.claimed_at.isoformat()}" for row in held],
+        ends=_ends(held),
+        left=max(found.held - len(held), 0),
+        why=_why(found, roll.now),
+        back=back.checked(request.args.get("next") or back.referrer(), url_for(".workers_page")),
+        reason_length=REASON_LENGTH,
+        tones=TONES,
+        icons=ICONS,
+    )
+    return Response(body, mimetype="text/html")
+
+
+@bp.post("/workers/release")
+@permits(Permission.ACT)
+def release() -> AnyResponse:
+    """Take the claims that were seen from the worker; newer ones stay with it."""
+    name, session = _name(request.form.get("worker", "")), db.session()
+    claims = _claims(request.form.getlist("claim"))
+    if request.form.get("alive") != "yes":
+        _refuse_if_live(session, name)
+    moved = transitions.release_claims(session, claims, holder=name, **how_it_is_done())
+    session.commit()
+    shared_roll().forget()
+    return done_with(Done.of("release", moved, asked_for=len(claims)), url_for(".workers_page"))
+
+
+def _name(text: str) -> str:
+    if not text or len(text) > _LONGEST_NAME or "\x00" in text:
+        raise BadRequest("worker is the name of a worker")
+    return text
+
+
+def _claims(texts: Sequence[str]) -> dict[int, datetime]:
+    """When each claim was made, by the id of its job."""
+    if len(texts) > workers.MOST_HELD:
+        raise BadRequest(f"release at most {workers.MOST_HELD} jobs at once")
+    found = [_CLAIM.fullmatch(text) for text in texts]
+    try:
+        claims = {int(one[1]): datetime.fromisoformat(one[2]) for one in found if one}
+    except ValueError:
+        claims = {}
+    if len(claims) < len(texts) or not all(0 < job_id <= LARGEST_ID for job_id in claims):
+        raise BadRequest("a claim is the id of a job and when it was claimed: 42@…")
+    return claims
+
+
+def _refuse_if_live(session: Session, name: str) -> None:
+    queries.bound_reads(session)
+    found = read_roll(session).named(name)
+    # The reading's bounds are not those of the move.
+    session.rollback()
+    if found and not found.is_dead:
+        raise WorkerIsLive(
+            "it lives, so it would go on with its jobs while others begin them: nothing was"
+            " released. Cancel its jobs, or stop it; or ask again and say that you know",
+        )
+
+
+def _ends(held: Sequence[Row[Any]]) -> dict[str, int]:
+    """What becomes of the jobs: ``cancelled`` and ``failed``; the others wait again."""
+    cancelled = sum(1 for row in held if row.cancel_requested_at)
+    spent = sum(
+        1 for row in held if not row.cancel_requested_at and row.attempts >= row.max_attempts
+    )
+    return {"cancelled": cancelled, "failed": spent, "queued": len(held) - cancelled - spent}
+
+
+def _why(one: Attendance, now: datetime) -> str:
+    """What stands in the field for the reason until somebody writes another one."""
+    if one.state is State.STOPPED:
+        return "the worker has ended"
+    if one.state is State.SILENT and one.seen_at:
+        return f"the worker has been silent for {span((now - one.seen_at).total_seconds())}"
+    if one.state is State.UNCONNECTED:
+        return "the worker has lost its connections"
+    return ""

@@ -1,0 +1,40 @@
+"""How well the database serves the queue: every reading, with what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response
+
+from queueapp.api.system import shared_system
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.answers import answer
+from queueapp.console.blueprint import bp
+from queueapp.jobs.system.told import System, Tone
+
+# Cells are evidence beside a sentence: a long one is cut.
+CELL_LENGTH = 160
+
+
+@bp.get("/system")
+@permits(Permission.READ)
+def system() -> Response:
+    """Show every reading of the system."""
+    found = shared_system()
+    return answer(
+        "system",
+        as_of=found.now,
+        mark=repr(found.findings),
+        context=lambda: _context(found),
+    )
+
+
+def _context(found: System) -> Mapping[str, Any]:
+    return {
+        "system": found,
+        "counts": found.counts,
+        "tones": tuple(Tone),
+        "sees_queries": current_principal().may(Permission.ADMIN),
+        "cell_length": CELL_LENGTH,
+    }

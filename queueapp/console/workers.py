@@ -1,0 +1,172 @@
+"""Who is at work: every worker that is known of, and one of them with what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from flask import Flask, Response, current_app
+from sqlalchemy.orm import Session
+
+from queueapp import judgement
+from queueapp.auth import Permission, permits
+from queueapp.config import Settings
+from queueapp.console.answers import answer
+from queueapp.console.blueprint import bp
+from queueapp.console.readings import Reading, tried
+from queueapp.errors import PageNotFound
+from queueapp.extensions import db
+from queueapp.jobs import queries, workers
+from queueapp.jobs.why.words import span
+from queueapp.jobs.workers import Attendance, Connections, Roll, State
+from queueapp.shared import Shared, life_s
+
+# Those that are only history: the latest of them.
+GONE_SHOWN = 20
+# The stale ones are first, so what is left out is well.
+HERE_SHOWN = 300
+KINDS_SHOWN = 30
+TONES = {State.LIVE: "good", State.SILENT: "bad", State.UNCONNECTED: "bad",
+         State.UNKNOWN: "careful"}  # fmt: skip
+ICONS = {State.LIVE: "succeeded", State.SILENT: "failed", State.UNCONNECTED: "failed",
+         State.UNKNOWN: "scheduled", State.STOPPED: "cancelled"}  # fmt: skip
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share the roll."""
+    app.extensions["queue_roll"] = Shared(
+        lambda: _read(app), life_s=life_s(app), name_failure=judgement.name_failure
+    )
+
+
+def shared_roll() -> Shared[Roll]:
+    """The roll that all of the process share."""
+    found: Shared[Roll] = current_app.extensions["queue_roll"]
+    return found
+
+
+@bp.get("/workers")
+@permits(Permission.READ)
+def workers_page() -> Response:
+    """Show every worker, the stale ones first."""
+    roll, now = _roll(db.session())
+    mark = repr(roll.value.workers if roll.value else roll.reason)
+    return answer("workers", as_of=now, mark=mark, context=lambda: _of_all(roll, now))
+
+
+@bp.get("/workers/<path:name>")
+@permits(Permission.READ)
+def worker(name: str) -> Response:
+    """Show one worker: what it holds, and how its last attempts ended."""
+    session = db.session()
+    roll, now = _roll(session)
+    found = roll.value.named(name) if roll.value else None
+    if roll.value and found is None:
+        raise PageNotFound(
+            f"no worker {name[:200]!r} holds a job or has been heard of since yesterday"
+        )
+    queries.bound_reads(session)
+    held = tried(session, workers.held_by, name)
+    # How its last attempts ended is not read for the mark.
+    mark = repr((found, roll.reason, held, int(now.timestamp()) // 10))
+    return answer(
+        "worker", as_of=now, mark=mark, context=lambda: _of_one(session, name, roll, held, now)
+    )
+
+
+def read_roll(session: Session) -> Roll:
+    """Who is there, as of now. The statements of ``session`` must be bounded."""
+    settings: Settings = current_app.extensions["queue_settings"]
+    listed = tried(session, workers.connections, pooled=settings.pooler)
+    now = queries.database_now(session)
+    return workers.call(session, now, listed.value or Connections({}, listed.reason))
+
+
+def _read(app: Flask) -> Roll:
+    with app.app_context(), Session(db.engine) as session:
+        queries.bound_reads(session)
+        return read_roll(session)
+
+
+def story_of(one: Attendance, now: datetime) -> str:
+    """What is known of a worker, in a sentence."""
+    return f"{_heard(one, now)}{_connected(one)}"
+
+
+def _roll(session: Session) -> tuple[Reading[Roll], datetime]:
+    """Who is there, read once for all tabs, and the instant of that."""
+    snapshot = shared_roll().get()
+    roll = snapshot.present
+    if roll is None:
+        return Reading(None, snapshot.failure), queries.database_now(session)
+    return Reading(roll), roll.now
+
+
+def _of_all(roll: Reading[Roll], now: datetime) -> Mapping[str, Any]:
+    known = roll.value.workers if roll.value else ()
+    gone = [one for one in known if one.is_gone(now)]
+    here = [one for one in known if not one.is_gone(now)]
+    live = [one for one in here if one.state is State.LIVE]
+    return {
+        "roll": roll,
+        "here": here[:HERE_SHOWN],
+        "left_out": len(here[HERE_SHOWN:]),
+        "live": live,
+        "slots": sum(one.slots for one in live),
+        "busy": sum(one.holding.started for one in live if one.holding),
+        "stale": [one for one in here if one.is_dead],
+        "gone": sorted(gone, key=lambda one: one.seen_at or now, reverse=True)[:GONE_SHOWN],
+        "gone_count": len(gone),
+        "most_workers": workers.MOST_WORKERS,
+        **_words(),
+    }
+
+
+def _of_one(
+    session: Session, name: str, roll: Reading[Roll], held: Reading[Any], now: datetime
+) -> Mapping[str, Any]:
+    found = roll.value.named(name) if roll.value else None
+    return {
+        "worker_name": name,
+        "roll": roll,
+        "worker": found,
+        "story": story_of(found, now) if found else "",
+        "held": held,
+        "held_cut": held.value is not None and len(held.value) >= workers.MOST_HELD,
+        "results": tried(session, workers.results_of, name),
+        "scan_limit": queries.SCAN_LIMIT,
+        "kinds_shown": KINDS_SHOWN,
+        **_words(),
+    }
+
+
+def _words() -> dict[str, Any]:
+    return {
+        "tones": TONES,
+        "icons": ICONS,
+        "live_s": int(workers.LIVE_S),
+        "most_running": workers.MOST_RUNNING,
+    }
+
+
+def _heard(one: Attendance, now: datetime) -> str:
+    if one.seen_at is None:
+        return "It holds jobs, and no sign of it is in the ledger since yesterday"
+    ago = span((now - one.seen_at).total_seconds())
+    if one.state is State.STOPPED:
+        stopped = span((now - one.stopped_at).total_seconds()) if one.stopped_at else ago
+        return f"It ended {stopped} ago: {one.stopped_for or 'it did not say why'}"
+    where = " over HTTP" if one.is_elsewhere else ""
+    return f"It was last heard of{where} {ago} ago; a live one signs once a minute"
+
+
+def _connected(one: Attendance) -> str:
+    if one.is_elsewhere:
+        return ". Every program with this token goes by this name."
+    if one.connections is None:
+        return "; whether it is connected to the database is unknown."
+    if one.connections:
+        are = "connection of it is" if one.connections == 1 else "connections of it are"
+        return f"; {one.connections} {are} open in the database."
+    return "; no connection of it is open in the database."

@@ -1,0 +1,201 @@
+"""One worker as it is known at one instant, and how that is told from what was read. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from queueapp.jobs.connection_names import short_name, told_by
+from queueapp.jobs.why.facts import Worker
+
+# Silent for so long, and without a job: gone, though it never said so.
+FORGOTTEN_S = 3600.0
+
+
+class State(StrEnum):
+    """How a worker stands, the one to look at first on top."""
+
+    SILENT = "silent"
+    UNCONNECTED = "unconnected"
+    UNKNOWN = "unknown"
+    LIVE = "live"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Longest:
+    """The job that a worker has been at for the longest; ``started_at`` None: none has begun."""
+
+    id: int
+    kind: str
+    started_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a worker holds. ``overdue``: leases that have run out, ``lease_ends_at``: the first."""
+
+    held: int
+    started: int
+    overdue: int
+    lease_ends_at: datetime
+    longest: Longest
+
+
+@dataclass(frozen=True)
+class Connections:
+    """The database's connections by name. ``blind``: why a missing one proves nothing, if so."""
+
+    numbers: Mapping[str, int]
+    blind: str | None = None
+
+    def of(self, worker: str) -> int | None:
+        """How many are this worker's; None where that cannot be told."""
+        number = self._by_worker[short_name(worker.removeprefix("worker:"))]
+        return number or (None if self.blind or self._has_nameless else 0)
+
+    @cached_property
+    def _by_worker(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for name, number in self.numbers.items():
+            found[told_by(name)] += number
+        # Those of other processes.
+        del found[""]
+        return found
+
+    @property
+    def _has_nameless(self) -> bool:
+        # Workers of an older release do not say whose their connections are.
+        return any(name in ("queueapp-work", "queueapp-listen") for name in self.numbers)
+
+
+@dataclass(frozen=True)
+class Attendance:
+    """A worker: by its signs, its leases and its connections, whichever there are.
+
+    ``name`` is what ``locked_by`` of its jobs says. ``is_elsewhere``: it leases over HTTP, and
+    several programs may share the name, which is that of their token. ``slots``: threads that can
+    run a job, ``lost`` those that cannot any more.
+    """
+
+    name: str
+    state: State
+    seen_at: datetime | None
+    first_seen_at: datetime | None
+    stopped_at: datetime | None
+    stopped_for: str | None
+    slots: int
+    lost: int
+    kinds: tuple[str, ...]
+    lease_s: float | None
+    host: str | None
+    version: str | None
+    release: str | None
+    is_elsewhere: bool
+    connections: int | None
+    holding: Holding | None
+    clock_ahead_s: float | None
+
+    @property
+    def held(self) -> int:
+        """How many jobs it holds."""
+        return self.holding.held if self.holding else 0
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether nothing says that it lives: its jobs may be released without a second thought."""
+        return self.state is not State.LIVE
+
+    def is_gone(self, now: datetime) -> bool:
+        """Whether it is only history: ended, or not heard of for long, and without a job."""
+        if self.held:
+            return False
+        silent_s = (now - self.seen_at).total_seconds() if self.seen_at else 0.0
+        return self.state is State.STOPPED or (
+            self.state is State.SILENT and silent_s > FORGOTTEN_S
+        )
+
+
+def attendances(
+    signs: Iterable[Worker],
+    holdings: Mapping[str, Holding],
+    connections: Connections,
+    now: datetime,
+) -> list[Attendance]:
+    """Put together what is known, the stale ones first: those that hold jobs, then by last sign."""
+    by_holder: dict[str, list[Worker]] = {}
+    for sign in signs:
+        by_holder.setdefault(sign.holder, []).append(sign)
+    names = [*by_holder, *(name for name in holdings if name not in by_holder)]
+    known = [_known(n, by_holder.get(n, []), holdings.get(n), connections, now) for n in names]
+    return sorted(known, key=lambda one: _order(one, now))
+
+
+def _order(one: Attendance, now: datetime) -> tuple[Any, ...]:
+    states = list(State)
+    return (one.held == 0 or not one.is_dead, states.index(one.state), one.seen_at or now, one.name)
+
+
+def _known(
+    name: str,
+    signs: Sequence[Worker],
+    holding: Holding | None,
+    connections: Connections,
+    now: datetime,
+) -> Attendance:
+    if not signs:
+        return _without_sign(name, holding, connections)
+    newest = max(signs, key=lambda sign: sign.seen_at)
+    live = [sign for sign in signs if sign.is_live(now)]
+    counted = None if newest.is_elsewhere else connections.of(name)
+    return Attendance(
+        name=name,
+        state=_state(newest, counted, is_live=bool(live)),
+        seen_at=newest.seen_at,
+        first_seen_at=min((s.first_seen_at for s in signs if s.first_seen_at), default=None),
+        stopped_at=newest.stopped_at,
+        stopped_for=newest.stopped_for,
+        slots=sum(sign.slots for sign in live or [newest]),
+        lost=int(newest.told.get("lost") or 0),
+        kinds=tuple(sorted({kind for sign in live or [newest] for kind in sign.kinds})),
+        lease_s=newest.lease_s,
+        host=newest.told.get("host"),
+        version=newest.told.get("version"),
+        release=newest.told.get("release") or None,
+        is_elsewhere=newest.is_elsewhere,
+        connections=counted,
+        holding=holding,
+        clock_ahead_s=clock_ahead_s(newest),
+    )
+
+
+def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:
+    """One that holds jobs and was never heard of: just begun, or silent since before yesterday."""
+    return Attendance(
+        name=name, state=State.UNKNOWN, seen_at=None, first_seen_at=None, stopped_at=None,
+        stopped_for=None, slots=0, lost=0, kinds=(), lease_s=None, host=None, version=None,
+        release=None, is_elsewhere=not name.startswith("worker:"), connections=connections.of(name),
+        holding=holding, clock_ahead_s=None,
+    )  # fmt: skip
+
+
+def _state(newest: Worker, connections: int | None, *, is_live: bool) -> State:
+    if newest.stopped_at is not None and not is_live:
+        return State.STOPPED
+    if not is_live:
+        return State.SILENT
+    return State.UNCONNECTED if connections == 0 else State.LIVE
+
+
+def clock_ahead_s(sign: Worker) -> float | None:
+    """How far the worker's clock is before the database's, as far as its sign tells."""
+    try:
+        clock = datetime.fromisoformat(sign.told["clock"])
+        return (clock - sign.seen_at).total_seconds()
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,299 @@
+"""Who is at work: by signs, leases and connections; a dead one's jobs are taken back once."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
+
+from queueapp import create_app
+from queueapp.extensions import db
+from queueapp.jobs import control, queries
+from queueapp.jobs.claim import Holder
+from queueapp.jobs.connection_names import connection_name
+from queueapp.jobs.models import Job
+from queueapp.jobs.status import Event, Status
+from tests.console.conftest import DIALOG, Console, words
+from tests.console.hostile import TEXT
+from tests.factories import HOLDER, claim_one, make_job
+from tests.jobs.plans import sequential_scans, statements_of
+from tests.jobs.seeds import seed
+
+DEAD, ALIVE = "worker:web-1:7:aaaaaa", "worker:web-2:8:bbbbbb"
+TOLD = {"slots": 4, "lost": 0, "kinds": ["demo.echo"], "lease_s": 60, "host": "web-1"}
+
+
+def sign(session: Session, name: str, *, ago_s: float = 0, **told: Any) -> None:
+    """A sign of life, so many seconds ago; committed."""
+    one = control.record(session, Event.WORKER_SEEN, scope=name, actor=name, data={**TOLD, **told})
+    age = f"created_at = created_at - interval '{ago_s} seconds'"
+    session.execute(sa.text(f"UPDATE job_events SET {age} WHERE id = :id"), {"id": one})
+    session.commit()
+
+
+def held_by(session: Session, name: str, count: int = 1, **fields: Any) -> list[int]:
+    """Running jobs of a worker; committed."""
+    ids = [make_job(session, Status.RUNNING, **fields).id for _ in range(count)]
+    session.execute(sa.update(Job).where(Job.id.in_(ids)).values(locked_by=name))
+    session.commit()
+    return ids
+
+
+def claims_in(page: str) -> list[str]:
+    return [html.unescape(c) for c in re.findall(r'name="claim" value="([^"]+)"', page)]
+
+
+def job(session: Session, job_id: int) -> Any:
+    session.rollback()
+    return queries.get_job(session, job_id)
+
+
+@pytest.fixture
+def connected(database_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the worker ALIVE."""
+    plain = make_url(database_url).set(drivername="postgresql")
+    name = connection_name("work", ALIVE.removeprefix("worker:"))
+    address = plain.render_as_string(hide_password=False)
+    with psycopg.connect(address, application_name=name) as connection:
+        yield connection
+
+
+def test_without_workers_the_page_teaches_how_to_start_one(console: Console) -> None:
+    shown = words(console.get("/workers"))
+
+    assert "No worker has been heard of" in shown
+    assert "flask work" in shown
+
+
+@pytest.mark.postgresql("connections")
+def test_stale_workers_come_first_with_what_they_hold(
+    console: Console, session: Session, connected: object
+) -> None:
+    sign(session, ALIVE)
+    sign(session, DEAD, ago_s=300)
+    [running] = held_by(session, ALIVE)
+    dead_jobs = held_by(session, DEAD, 2)
+
+    page = console.get("/workers")
+
+    assert re.findall(r'<tr id="worker-(worker:[^"]+)"', page) == [DEAD, ALIVE]
+    dead, alive = (words(row) for row in re.findall(r'<tr id="worker-.*?</tr>', page, re.DOTALL))
+    assert "silent" in dead
+    assert "5m 00s" in dead
+    assert f"2 of 4 2 {dead_jobs[0]} demo.echo" in dead
+    assert "Release 2 jobs" in dead
+    assert f"live 0s 1 of 4 1 {running}" in alive
+    assert "Release" not in alive
+    assert "1 live worker , 1 of 4 slots busy" in words(page)
+    assert "1 other holds 2 jobs and may be dead" in words(page)
+    assert f'href="/workers/{DEAD}"' in console.get("/")
+
+
+@pytest.mark.postgresql("connections")
+def test_a_worker_whose_connections_are_gone_is_dead_before_it_is_silent(
+    console: Console, session: Session, connected: psycopg.Connection[Any]
+) -> None:
+    sign(session, ALIVE)
+    assert "live" in words(console.get(f"/workers/{ALIVE}"))
+
+    connected.close()
+    page = words(console.get(f"/workers/{ALIVE}"))
+
+    assert "unconnected" in page
+    assert "no connection of it is open" in page
+
+
+@pytest.mark.postgresql("connections")
+def test_behind_a_pooler_a_missing_connection_proves_nothing(
+    session: Session, database_url: str
+) -> None:
+    sign(session, ALIVE)
+    app = create_app({"DATABASE_URL": database_url, "TESTING": True, "QUEUE_POOLER": "1"})
+
+    page = words(app.test_client().get("/workers").text)
+
+    assert "behind a pooler the database's connections are the pooler's" in page
+    assert "live 0s" in page
+    assert "unknown" in page
+    with app.app_context():
+        db.engine.dispose()
+
+
+@pytest.mark.postgresql("connections")
+def test_where_the_address_names_the_connections_a_missing_one_proves_nothing(
+    session: Session, database_url: str
+) -> None:
+    sign(session, ALIVE)
+    url = make_url(database_url).update_query_dict({"application_name": "mine"})
+    app = create_app({"DATABASE_URL": url.render_as_string(hide_password=False), "TESTING": True})
+
+    page = words(app.test_client().get("/workers").text)
+
+    assert "DATABASE_URL gives its connections a name of its own" in page
+    assert "live 0s" in page
+    with app.app_context():
+        db.engine.dispose()
+
+
+def test_a_token_that_leases_over_http_is_one_worker(console: Console, session: Session) -> None:
+    for kinds in (["a.one"], ["b.two"]):
+        scope = f"worker:token:gpu:{kinds[0]}"
+        data = {"slots": 3, "kinds": kinds, "lease_s": 30, "via": "api"}
+        control.record(session, Event.WORKER_SEEN, scope=scope, actor="token:gpu", data=data)
+    session.commit()
+    [held] = held_by(session, "token:gpu")
+
+    page = words(console.get("/workers/token:gpu"))
+
+    assert "6 the jobs that it asks for at once" in page
+    assert "a.one, b.two" in page
+    assert f"{held} demo.echo" in page
+    assert "Every program with this token goes by this name" in page
+
+
+def test_one_worker_tells_its_facts_and_last_results(console: Console, session: Session) -> None:
+    for status in (Status.SUCCEEDED, Status.FAILED):
+        make_job(session, status)
+    # The results of tests stand under the name of their holder.
+    [held] = held_by(session, HOLDER.name, progress=40)
+    sign(session, HOLDER.name, version="1.2", release="v7", lost=1)
+
+    page = words(console.get(f"/workers/{HOLDER.name}"))
+
+    assert "version 1.2 release v7" in page
+    assert "3, 1 lost to handlers that do not return" in page
+    assert f"{held} demo.echo 1 of 5 40 %" in page
+    assert re.search(r"Last results.* failed 2 demo.echo.* succeeded 1 demo.echo", page)
+
+
+def test_a_name_that_nobody_bears_is_not_found(client: FlaskClient) -> None:
+    assert client.get("/workers/worker:nobody").status_code == 404
+    assert client.get("/workers/release?worker=nobody").status_code == 404
+
+
+def test_all_jobs_of_a_dead_worker_are_released_with_actor_and_reason(
+    console: Console, session: Session
+) -> None:
+    sign(session, DEAD, ago_s=300)
+    ids = held_by(session, DEAD, 3)
+    [last] = held_by(session, DEAD, attempts=5)
+
+    page = console.get(f"/workers/release?worker={DEAD}", Referer="http://localhost/workers")
+    assert "They may run twice." in words(page)
+    assert "1 job has no attempt left and ends as failed" in words(page)
+    assert 'value="the worker has been silent for 5 min 0 s"' in page
+    answer = console.post(
+        "/workers/release",
+        worker=DEAD,
+        claim=claims_in(page),
+        next="/workers",
+        reason="host is gone",
+    )
+
+    assert answer.headers["Location"] == "/workers?done=release.4.0.0"
+    assert "Released 4 jobs." in words(console.get("/workers?done=release.4.0.0"))
+    for job_id in ids:
+        assert (job(session, job_id).status, job(session, job_id).locked_by) == ("queued", None)
+        line = queries.events_of(session, job_id)[-1]
+        assert (line.event, line.actor, line.reason) == ("released", "user:local", "host is gone")
+        assert line.data["via"] == "console"
+    assert job(session, last).status == "failed"
+
+
+def test_only_the_claims_that_were_seen_are_taken(console: Console, session: Session) -> None:
+    sign(session, DEAD, ago_s=300)
+    kept, taken = held_by(session, DEAD, 2)
+    page = console.get(f"/workers/release?worker={DEAD}")
+
+    # The worker comes back: it lost one job, and has claimed it again.
+    requeue = sa.text(
+        "UPDATE jobs SET status = 'queued', locked_by = NULL, lease_token = NULL,"
+        " lease_expires_at = NULL, claimed_at = NULL WHERE id = :id"
+    )
+    session.execute(requeue, {"id": kept})
+    claim = claim_one(session, kept, Holder(DEAD, lease_s=60))
+    [newer] = held_by(session, DEAD)
+    answer = console.post("/workers/release", worker=DEAD, claim=claims_in(page), next="/workers")
+
+    assert answer.headers["Location"] == "/workers?done=release.1.0.1"
+    assert job(session, taken).status == "queued"
+    assert job(session, kept).lease_token == claim.token
+    assert job(session, newer).status == "running"
+
+
+def test_claims_of_somebody_else_are_not_taken(console: Console, session: Session) -> None:
+    held_by(session, DEAD)
+    [other] = held_by(session, ALIVE)
+    claim = f"{other}@{job(session, other).claimed_at.isoformat()}"
+
+    console.post("/workers/release", worker=DEAD, claim=claim, next="/workers")
+
+    assert job(session, other).status == "running"
+
+
+@pytest.mark.postgresql("connections")
+def test_a_live_workers_jobs_are_released_only_by_who_knows_that_it_lives(
+    console: Console, session: Session, connected: object
+) -> None:
+    sign(session, ALIVE)
+    [job_id] = held_by(session, ALIVE)
+    page = console.client.get(f"/workers/release?worker={ALIVE}", headers=DIALOG).text
+    assert 'name="alive" value="yes" required' in page
+    form = {"worker": ALIVE, "claim": claims_in(page)}
+
+    refused = console.click("/workers/release", **form)
+    assert refused.status_code == 409
+    assert "nothing was released" in words(refused.text)
+    assert job(session, job_id).status == "running"
+
+    done = console.click("/workers/release", **form, alive="yes")
+    assert "Released 1 job." in words(done.text)
+    assert job(session, job_id).status == "queued"
+
+
+@pytest.mark.parametrize(
+    "claim", ["x", "1@yesterday", "0@2026-01-01T00:00:00+00:00", "1@2026-02-30T00:00:00+00:00"]
+)
+def test_an_odd_claim_is_refused(console: Console, claim: str) -> None:
+    assert console.post("/workers/release", worker="w", claim=claim).status_code == 400
+
+
+def test_hostile_names_and_words_are_text(console: Console, session: Session) -> None:
+    sign(session, TEXT, ago_s=300, kinds=[TEXT], host=TEXT, version=TEXT, release=TEXT)
+    held_by(session, TEXT)
+
+    pages = [console.get("/workers")]
+    [address] = re.findall(r'<th[^>]*><a class="who"[^>]*href="(/workers/[^"]+)"', pages[0])
+    pages += [console.get(html.unescape(address))]
+    [question] = re.findall(r'data-verb="release" href="([^"]+)"', pages[0])
+    pages += [console.get(html.unescape(question))]
+
+    for page in pages:
+        assert "<script>x7" not in page
+        assert "hx-get='/x7'" not in page
+        assert "{{7*7}}" in page
+
+
+@pytest.mark.postgresql("plans")
+def test_the_pages_scan_no_table(console: Console, session: Session, database_url: str) -> None:
+    seed(session, 20_000)
+    sign(session, "seed:1:aa", ago_s=300)
+    app = create_app({"DATABASE_URL": database_url, "TESTING": True})
+    with app.app_context():
+        engine = db.engine
+
+    with statements_of(engine) as sent:
+        for path in ("/workers", "/workers/seed:1:aa", "/workers/release?worker=seed:1:aa"):
+            assert app.test_client().get(path).status_code == 200
+
+    queries.bound_reads(session)
+    assert sequential_scans(session, sent) == []
+    engine.dispose()

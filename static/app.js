@@ -257,7 +257,7 @@ const KEYS = {
   "]": () => go(".pager [rel=next]"),
   y: copyLink,
 };
-const PLACES = { n: 1, j: 2, l: 3 };
+const PLACES = { n: 1, j: 2, e: 3, l: 4 };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem("keys") === "off") return;

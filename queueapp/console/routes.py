@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from queueapp.console.actions import act, act_on_many, ask, ask_many
 from queueapp.console.blueprint import bp
+from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events
 from queueapp.console.job import job
 from queueapp.console.jobs import jobs
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
+from queueapp.console.operations import apply_operation, operation, stop_operation
 
 __all__ = [
     "act",
     "act_on_many",
+    "apply_operation",
     "ask",
     "ask_many",
     "bp",
+    "error_group",
+    "errors",
     "events",
     "job",
     "jobs",
     "login",
     "now",
+    "operation",
+    "plan_for_group",
     "sign_in",
     "sign_out",
+    "stop_operation",
 ]

@@ -90,9 +90,8 @@ def test_a_cause_is_new_since_the_deploy_that_brought_it(
 def test_the_page_of_a_cause_shows_a_sample_and_where_payloads_differ(
     console: Console, session: Session
 ) -> None:
-    for number in range(3):
-        payload = {"message": f"<b>{number}</b>", "lang": "de"}
-        fingerprint = fail(session, f"no account {number}", payload=payload)
+    payloads = [{"message": f"<b>{number}</b>", "lang": "de"} for number in range(3)]
+    [fingerprint] = {fail(session, f"no account {n}", payload=p) for n, p in enumerate(payloads)}
     fail(session, "no account 9", verb="retry", kind="demo.fail")
     session.commit()
 
@@ -101,7 +100,7 @@ def test_the_page_of_a_cause_shows_a_sample_and_where_payloads_differ(
     text = words(page)
     for wanted in (
         "KeyError", "no account ?", "100 % of the newest 3 failures", "Retry all 3 failed",
-        "Cancel the waiting 1", '"<b>0</b>"', '"<b>2</b>"', "not there",
+        "Cancel the 1 waiting", '"<b>0</b>"', '"<b>2</b>"', "not there",
         "send /srv/shop/mail.py:12", "render(<template>)", "The whole traceback",
     ):  # fmt: skip
         assert wanted in text, wanted
@@ -129,12 +128,13 @@ def test_an_unchanged_page_of_causes_is_not_sent_again(console: Console, session
 
 
 def test_each_button_plans_for_its_part_of_the_cause(console: Console, session: Session) -> None:
-    for number in range(7):
-        fingerprint = fail(session, f"no account {number}")
+    [fingerprint] = {fail(session, f"no account {number}") for number in range(7)}
     fail(session, "no account 7", verb="retry")
     held = fail(session, "no account 8", verb="retry")
     fail(session, "another")
-    held_id = session.scalar(sa.select(sa.func.max(Job.id)).where(Job.error_fingerprint == held))
+    held_id = session.scalars(
+        sa.select(sa.func.max(Job.id)).where(Job.error_fingerprint == held)
+    ).one()
     transitions.hold(session, [held_id], held_for="kind", actor="user:ana")
     session.commit()
 

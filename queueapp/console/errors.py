@@ -191,8 +191,9 @@ def _read_group(
 
 
 def _newest_failed(session: Session, fingerprint: str) -> list[Job]:
-    where = JobFilter(status=(Status.FAILED,), fingerprint=fingerprint)
-    return list(queries.list_jobs(session, where, limit=ROWS).rows)
+    ids = queries.newest_alike(session, fingerprint, limit=ROWS)
+    found = {job.id: job for job in queries.heads_of(session, ids)}
+    return [found[i] for i in ids if i in found and found[i].status == Status.FAILED]
 
 
 def _sample(session: Session, failed: list[Job], waiting: list[Job]) -> dict[str, Any]:

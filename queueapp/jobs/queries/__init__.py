@@ -30,6 +30,7 @@ from queueapp.jobs.queries.failures import (
     failure_window,
     group_of,
     groups_of,
+    newest_alike,
     waiting_line,
 )
 from queueapp.jobs.queries.feed import FeedCursor, FeedPage, end_of_feed, read_feed
@@ -98,6 +99,7 @@ __all__ = [
     "list_events",
     "list_jobs",
     "longest_running",
+    "newest_alike",
     "newest_failures",
     "old_transaction",
     "oldest_transaction_s",

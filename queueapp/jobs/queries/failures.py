@@ -62,6 +62,10 @@ SELECT s.status, s.looked, g.* FROM (
 ) g ON true
 """
 
+_NEWEST_ALIKE = """
+SELECT id FROM jobs WHERE status = 'failed' AND error_fingerprint = %(fingerprint)s
+ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
+
 _ALIKE = "status = 'failed' AND error_fingerprint = f.fingerprint"
 _DETAILS = f"""
 SELECT f.fingerprint, oldest.finished_at AS first_at, newest.finished_at AS last_at,
@@ -188,6 +192,11 @@ def group_of(
     group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
     _detail(database, [group], bound)
     return group
+
+
+def newest_alike(database: Database, fingerprint: str, *, limit: int = SHOWN_IDS) -> list[int]:
+    """The ids of the newest failures of one cause, the newest first."""
+    return [row.id for row in run(database, _NEWEST_ALIKE, fingerprint=fingerprint, limit=limit)]
 
 
 def buckets_of(

@@ -62,7 +62,7 @@ def errors() -> Response:
         as_of=pulse.now,
         # The small charts move on with the minute.
         mark=f"{pulse.mark} {pulse.now:%H:%M}",
-        context=lambda: _causes(session, pulse.now),
+        context=lambda: _causes(session, pulse.now, request.args.get("kind", "").strip()),
     )
 
 
@@ -125,15 +125,16 @@ def _filter(session: Session, fingerprint: str, verb: str) -> JobFilter:
     return JobFilter(status=(Status.QUEUED, *held), fingerprint=fingerprint)
 
 
-def _causes(session: Session, now: datetime) -> Mapping[str, Any]:
+def _causes(session: Session, now: datetime, kind: str) -> Mapping[str, Any]:
     window = tried(session, queries.failure_window)
     line = tried(session, queries.waiting_line)
     deploy = tried(session, queries.last_deploy, now)
     looked = window.value or Window([], None, False)
     waits = line.value or Line({}, False)
-    groups = tried(session, queries.groups_of, looked, waits, now)
+    groups = tried(session, queries.groups_of, looked, waits, now, kind=kind or None)
     shown, number = groups.value or ([], 0)
     return {
+        "kind": kind,
         "window": looked,
         "line": waits,
         "deploy": deploy.value,

@@ -32,7 +32,8 @@ OLD_EVERY_S = 600.0
 DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
 PURGE_EVERY_S = 60.0
-CANARIES_EVERY_S = 5.0
+# An idle worker asks less than once a second in all. Open ones are looked at each second.
+CANARIES_EVERY_S = 10.0
 # Housekeeping hears of pauses and holds between two turns, and they are promised within 2 s.
 TURN_S = 0.2
 # How soon again when there was more than one turn's work.

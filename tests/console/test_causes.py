@@ -71,6 +71,20 @@ def test_causes_are_listed_with_what_the_window_was(
     assert page.index('class="new"') > page.index(f'id="cause-{rare}"')
 
 
+def test_the_list_is_narrowed_to_causes_that_have_hit_a_kind(
+    console: Console, session: Session
+) -> None:
+    both = {fail(session, "no account 1", kind=kind) for kind in ("demo.fail", "demo.echo")}
+    fail(session, "another")
+    session.commit()
+
+    page = console.get("/errors?kind=demo.fail")
+
+    assert set(re.findall(r'href="/errors/([0-9a-f]{16})"', page)) == both
+    assert 'value="demo.fail"' in page
+    assert "has hit the kind <no>" in words(console.get("/errors?kind=<no>"))
+
+
 def test_a_cause_is_new_since_the_deploy_that_brought_it(
     console: Console, session: Session
 ) -> None:

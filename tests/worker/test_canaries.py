@@ -84,7 +84,7 @@ def test_a_worker_whose_handlers_fail_again_leaves_the_rest(
     stopped = found(session, operation_id)
     assert (stopped.state, stopped.end_reason, stopped.moved) == ("stopped", "canary_failed", 5)
     assert statuses(session) == ["failed"] * 7
-    assert worker.upkeep.try_canaries() == 5
+    assert worker.upkeep.try_canaries() == 10
 
 
 @pytest.mark.postgresql("writers that overlap")

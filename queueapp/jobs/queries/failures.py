@@ -156,9 +156,18 @@ def waiting_line(
 
 
 def groups_of(
-    database: Database, window: Window, line: Line, now: datetime, *, most: int = MOST_GROUPS
+    database: Database,
+    window: Window,
+    line: Line,
+    now: datetime,
+    *,
+    kind: str | None = None,
+    most: int = MOST_GROUPS,
 ) -> tuple[list[Group], int]:
-    """The causes of both, most failures first, ``most`` of them; and how many there are."""
+    """The causes of both, most failures first, ``most`` of them; and how many there are.
+
+    ``kind``: only causes that have hit it, whole.
+    """
     found: dict[str, Group] = {}
     for row in window.rows:
         if row.error_fingerprint is not None:
@@ -169,8 +178,9 @@ def groups_of(
         group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
         group.waiting = waiting
         group.kinds.update(waiting.kinds)
+    hit = [group for group in found.values() if kind is None or kind in group.kinds]
     ordered = sorted(
-        found.values(), key=lambda g: (-g.failed, -g.waiting.queued, -g.waiting.held, g.fingerprint)
+        hit, key=lambda g: (-g.failed, -g.waiting.queued, -g.waiting.held, g.fingerprint)
     )
     shown = ordered[:most]
     _detail(database, shown, COUNTED)

@@ -188,6 +188,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     ticked.clear();
     document.activeElement?.id || say($("#live"), "The list is filtered.");
   }
+  if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
   showTicks();
   tellAges();
 });

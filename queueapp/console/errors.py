@@ -13,9 +13,10 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import has_empty_fields
 from queueapp.console.operations import REASON_LENGTH, given_reason
 from queueapp.console.readings import tried
 from queueapp.console.sparks import Spark, spark_of
@@ -52,18 +53,24 @@ def group_address(fingerprint: str | None) -> str | None:
 
 @bp.get("/errors")
 @permits(Permission.READ)
-def errors() -> Response:
+def errors() -> AnyResponse:
     """Show the causes of the newest failures, and of what waits to be tried again."""
-    session = db.session()
+    kind, session = request.args.get("kind", "").strip(), db.session()
+    if has_empty_fields(request.args) and not wants_panel():
+        return redirect(url_for(".errors"))
     queries.bound_reads(session)
     pulse = queries.pulse(session)
-    return answer(
+    response = answer(
         "errors",
         as_of=pulse.now,
         # The small charts move on with the minute.
         mark=f"{pulse.mark} {pulse.now:%H:%M}",
-        context=lambda: _causes(session, pulse.now, request.args.get("kind", "").strip()),
+        context=lambda: _causes(session, pulse.now, kind),
     )
+    # A poll must not add to the browser's history; a changed filter must, without its empty field.
+    if request.headers.get("HX-Source", "").endswith("#filter"):
+        response.headers["HX-Push-Url"] = url_for(".errors", kind=kind or None)
+    return response
 
 
 @bp.get("/errors/<fingerprint>")

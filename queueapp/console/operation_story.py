@@ -65,6 +65,8 @@ def story_of(made: Operation, trials: Sequence[Trial]) -> Story:
     if made.state == "applying":
         passed = _passed(made)
         return Story(f"{words.doing} {jobs}: {made.moved:,} done", passed)
+    if made.state == "stopped" and not made.moved:
+        return Story(f"Left as it is: none of {jobs} {words.done}", _stopped(made))
     if made.state == "stopped":
         return Story(f"Stopped: {made.moved:,} of {jobs} {words.done}", _stopped(made), "careful")
     return Story(f"Done: {plural(made.moved, 'job')} {words.done}", _done(made), "good")
@@ -145,7 +147,8 @@ def _stopped(made: Operation) -> str:
             f" {canary.terms.needed} were needed. The rest stays as it was."
         )
     why = f": {made.end_reason}" if made.end_reason else ""
-    return f"By {made.changed_by}{why}. What was done stays done; plan it again for the rest."
+    kept = " What was done stays done; plan it again for the rest." if made.moved else ""
+    return f"By {made.changed_by}{why}.{kept}"
 
 
 def _done(made: Operation) -> str:

@@ -30,6 +30,7 @@ from queueapp.console.operation_story import (
     must_type,
     story_of,
 )
+from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationBusy, OperationNotFound, OperationStopped
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
@@ -134,7 +135,9 @@ def _context(
     trials: list[operations.Trial] = []
     if made.canary is not None:
         trials = operations.trials_of(session, made.id, made.canary, planned_at=made.planned_at)
-    ids = operations.sample_of(session, made, SAMPLE) if made.state == "planned" else []
+    ids: list[int] = []
+    if made.state == "planned":
+        ids = tried(session, operations.sample_of, made, SAMPLE).value or []
     sample = queries.heads_of(session, ids)
     alike = list_of(made.where)
     return {

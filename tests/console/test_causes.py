@@ -82,6 +82,7 @@ def test_the_list_is_narrowed_to_causes_that_have_hit_a_kind(
 
     assert set(re.findall(r'href="/errors/([0-9a-f]{16})"', page)) == both
     assert 'value="demo.fail"' in page
+    assert console.client.get("/errors?kind=").location == "/errors"
     assert "has hit the kind <no>" in words(console.get("/errors?kind=<no>"))
 
 

@@ -149,6 +149,15 @@ def test_it_is_stopped_for_good(console: Console, session: Session, slowly: None
     assert statuses(session) == ["queued"] * 2 + ["failed"] * 3
 
 
+def test_a_plan_that_nobody_wants_moves_nothing(console: Console, session: Session) -> None:
+    address, _ids = plan(session, 2)
+
+    console.post(f"{address}/stop")
+
+    assert "Left as it is: none of 2 jobs retried By user:local." in words(console.get(address))
+    assert statuses(session) == ["failed"] * 2
+
+
 def test_a_canary_is_shown_as_it_happens(console: Console, session: Session) -> None:
     address, ids = plan(session, 8, canary=True)
     assert "The first 5 go ahead" in words(console.get(address))

@@ -201,6 +201,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     ticked.clear();
     document.activeElement?.id || say($("#live"), "The list is filtered.");
   }
+  if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
   showTicks();
   tellAges();
 });
@@ -267,7 +268,7 @@ const KEYS = {
   "]": () => go(".pager [rel=next]"),
   y: copyLink,
 };
-const PLACES = { n: "Now", j: "Jobs", l: "Events", w: "Workers", s: "System" };
+const PLACES = { n: "Now", j: "Jobs", e: "Errors", l: "Events", w: "Workers", s: "System" };
 const place = (label) => $$(".top__nav a").find((link) => link.textContent.trim() === label);
 
 document.addEventListener("keydown", (event) => {

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
 from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
 from queueapp.api.answers import Count
@@ -97,6 +104,35 @@ class OperationBody(_Body):
         Delay, _says("Of a reschedule: seconds from when each is moved until it is due.")
     ] = _NOT_SENT
     priority: Annotated[Priority, _says("Of a reschedule: higher runs first.")] = _NOT_SENT
+    canary: Annotated[
+        bool,
+        _says(
+            "Of a retry: 5 jobs go ahead, and the rest follows by itself if 4 of them succeed"
+            " within 10 minutes."
+        ),
+    ] = False
+
+
+class CanaryJob(BaseModel):
+    """A job that went ahead."""
+
+    id: Annotated[int, _says("Its id.")]
+    outcome: Annotated[
+        Literal["succeeded", "failed", "cancelled", "gone"] | None,
+        _says("Its first end since then; `gone`: removed before one. null while it is open."),
+    ]
+
+
+class CanaryOfOperation(BaseModel):
+    """How a canary retry stands."""
+
+    first: Annotated[int, _says("How many jobs go ahead.")]
+    needed: Annotated[int, _says("How many of them have to succeed.")]
+    jobs: Annotated[list[CanaryJob], _says("Those that went ahead.")]
+    until: Annotated[
+        datetime | None, _says("When it is stopped unless enough have succeeded; null before.")
+    ]
+    passed: Annotated[bool | None, _says("Whether enough have succeeded; null until decided.")]
 
 
 class Operation(BaseModel):
@@ -104,8 +140,8 @@ class Operation(BaseModel):
 
     id: Annotated[str, _says("Its id; the lines of its jobs have it as `data.operation`.")]
     state: Annotated[
-        Literal["planned", "applying", "stopped", "done"],
-        _says("`stopped` and `done` are for good."),
+        Literal["planned", "canary", "applying", "stopped", "done"],
+        _says("`stopped` and `done` are for good; `canary`: a worker decides."),
     ]
     verb: Annotated[VerbName, _says("What is done to each job.")]
     filter: Annotated[
@@ -131,6 +167,11 @@ class Operation(BaseModel):
     left: Annotated[
         Count,
         _says("How many jobs it would still look at; those that have changed are among them."),
+    ]
+    canary: Annotated[CanaryOfOperation | None, _says("Of a canary retry.")]
+    end_reason: Annotated[
+        str | None,
+        _says("Why it was stopped; `canary_failed` or `canary_timed_out` where a worker did."),
     ]
     changed_by: Annotated[str, _says("Who planned, applied or stopped it last.")]
     changed_at: Annotated[datetime, _says("When.")]

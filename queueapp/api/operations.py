@@ -77,7 +77,8 @@ def plan() -> Response:
     found = operations.survey(session, body.verb, where)
     session.rollback()
     actor = current_principal().actor
-    made = operations.plan(session, found, how=how, actor=actor, reason=body.reason)
+    canary = operations.Terms() if body.canary else None
+    made = operations.plan(session, found, how=how, actor=actor, reason=body.reason, canary=canary)
     session.commit()
     place = {"Location": url_for(".show", operation_id=made.id)}
     return describe.json_answer(_told(made, made.counts), 201, place)
@@ -107,7 +108,8 @@ def show(operation_id: str) -> Response:
     body=Body(NoBody, required=False),
     refuses=(OperationNotFound, OperationBusy, OperationStopped),
     more="A request moves up to 5,000 jobs within about a second. Repeat it while the answer is"
-    " 202, and after a time-out or a 503 as well: no job is moved twice.",
+    " 202, and after a time-out or a 503 as well: no job is moved twice. While `state` is `canary`"
+    " it moves nothing: a worker decides, and then goes on by itself.",
     examples=(Example("Until it answers 200."),),
 )
 def apply(operation_id: str) -> Response:
@@ -157,7 +159,7 @@ def _steps(number: str, actor: str) -> Iterator[operations.Operation]:
             return  # somebody else goes on with it
         session.commit()
         yield made
-        if made.is_over or monotonic() > deadline:
+        if made.is_over or made.is_on_trial or monotonic() > deadline:
             return
 
 
@@ -178,6 +180,8 @@ def _filter(verb: str, asked: OperationFilter) -> JobFilter:
 
 
 def _how(body: OperationBody) -> dict[str, Any]:
+    if body.canary and body.verb != "retry":
+        raise _refusal(("canary",), f"{body.verb} has no canary: only retry has")
     if body.verb == "reschedule":
         return place_of(body)
     for name in PLACE:
@@ -221,6 +225,8 @@ def _told(made: operations.Operation, left: Counts) -> dict[str, Any]:
         "moved": made.moved,
         "skipped": made.skipped,
         "left": _count(left),
+        "canary": _canary(made),
+        "end_reason": made.end_reason,
         "changed_by": made.changed_by,
         "changed_at": describe.instant(made.changed_at),
     }
@@ -228,3 +234,19 @@ def _told(made: operations.Operation, left: Counts) -> dict[str, Any]:
 
 def _count(counts: Counts) -> dict[str, Any]:
     return {"count": counts.total, "more": not counts.whole}
+
+
+def _canary(made: operations.Operation) -> dict[str, Any] | None:
+    canary = made.canary
+    if canary is None:
+        return None
+    trials = operations.trials_of(db.session(), made.id, canary, planned_at=made.planned_at)
+    return {
+        "first": canary.terms.first,
+        "needed": canary.terms.needed,
+        "jobs": [
+            {"id": trial.id, "outcome": trial.fate if trial.has_ended else None} for trial in trials
+        ],
+        "until": describe.instant(canary.until) if canary.until else None,
+        "passed": canary.passed,
+    }

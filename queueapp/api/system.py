@@ -9,7 +9,6 @@ from flask import Blueprint, Flask, Response, current_app
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
-
 from queueapp.api.answers import SystemReport
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.describe import instant, json_answer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from flask import Flask
 
 from queueapp.console import banner, filters, frame, overview, workers
+from queueapp.console.errors import group_address
 from queueapp.console.routes import bp
 
 
@@ -16,6 +17,7 @@ def init_app(app: Flask) -> None:
     """Register the pages, the template filters and what every page's frame needs."""
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals["group_address"] = group_address
     filters.init_app(app)
     frame.init_app(app)
     banner.init_app(app)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from queueapp.console.actions import act, act_on_many, ask, ask_many
 from queueapp.console.blueprint import bp
+from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events
 from queueapp.console.job import job
 from queueapp.console.jobs import jobs
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
+from queueapp.console.operations import apply_operation, operation, stop_operation
 from queueapp.console.release import ask_release, release
 from queueapp.console.system import system
 from queueapp.console.workers import worker, workers_page
@@ -16,18 +18,24 @@ from queueapp.console.workers import worker, workers_page
 __all__ = [
     "act",
     "act_on_many",
+    "apply_operation",
     "ask",
     "ask_many",
     "ask_release",
     "bp",
+    "error_group",
+    "errors",
     "events",
     "job",
     "jobs",
     "login",
     "now",
+    "operation",
+    "plan_for_group",
     "release",
     "sign_in",
     "sign_out",
+    "stop_operation",
     "system",
     "worker",
     "workers_page",

@@ -115,9 +115,13 @@ def fingerprint(error_class: str, message: str, frames: tuple[str, ...]) -> str:
     From the class, the first line of the message with its variable parts blanked, and the
     application's own frames without line numbers: a deploy that moves lines keeps the group.
     """
-    blanked = _VARIABLE.sub("?", message.partition("\n")[0][:500])
-    text = "\n".join((error_class, blanked, *frames))
+    text = "\n".join((error_class, blanked(message), *frames))
     return hashlib.sha256(printable(text).encode()).hexdigest()[:16]
+
+
+def blanked(message: str) -> str:
+    """What messages of one cause have in common: the first line, with ? for what varies."""
+    return _VARIABLE.sub("?", message.partition("\n")[0][:500])
 
 
 def _text(error: BaseException) -> str:

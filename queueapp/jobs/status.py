@@ -78,6 +78,7 @@ class Event(StrEnum):
     WORKER_STOPPED = "worker_stopped"
     MINUTE_STATS = "minute_stats"
     OP_PLANNED = "op_planned"
+    OP_CANARY = "op_canary"
     OP_BATCH = "op_batch"
     OP_STOPPED = "op_stopped"
     OP_DONE = "op_done"
@@ -104,6 +105,8 @@ class Reason(StrEnum):
     KIND_HELD = "kind_held"
     KIND_UNHELD = "kind_unheld"
     RETENTION = "retention"
+    CANARY_FAILED = "canary_failed"
+    CANARY_TIMED_OUT = "canary_timed_out"
 
 
 CONTROL_EVENTS = tuple(Event)[tuple(Event).index(Event.QUEUE_PAUSED) :]
@@ -146,7 +149,11 @@ MOVES: tuple[Move, ...] = (
     *_moves(Verb.CANCEL, _RUNNING, Status.RUNNING, Event.CANCEL_REQUESTED, "person, producer"),
     *_moves(Verb.CANCEL, _RUNNING, Status.CANCELLED, Event.CANCELLED, "worker"),
     *_moves(
-        Verb.REQUEUE, (Status.FAILED, Status.CANCELLED), Status.QUEUED, Event.REQUEUED, "person"
+        Verb.REQUEUE,
+        (Status.FAILED, Status.CANCELLED),
+        Status.QUEUED,
+        Event.REQUEUED,
+        "person, housekeeping",
     ),
     *_moves(Verb.HOLD, (Status.QUEUED,), Status.HELD, Event.HELD, "person, housekeeping"),
     *_moves(Verb.UNHOLD, (Status.HELD,), Status.QUEUED, Event.UNHELD, "person, housekeeping"),

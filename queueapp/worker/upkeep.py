@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from queueapp.jobs import control, minute_stats, partitions, queries, transitions
+from queueapp.errors import OperationBusy, OperationNotFound
+from queueapp.jobs import control, minute_stats, operations, partitions, queries, transitions
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import Keep
 from queueapp.version import VERSION
@@ -31,8 +32,10 @@ OLD_EVERY_S = 600.0
 DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
 PURGE_EVERY_S = 60.0
+# An idle worker asks less than once a second in all. Open ones are looked at each second.
+CANARIES_EVERY_S = 10.0
 # Housekeeping hears of pauses and holds between two turns, and they are promised within 2 s.
-PURGE_TURN_S = 0.2
+TURN_S = 0.2
 # How soon again when there was more than one turn's work.
 MORE_S = 1.0
 # Each minute those are looked at that have come to their age of late, all of them now and then.
@@ -100,6 +103,7 @@ class Upkeep:
             Duty("stats", self.write_stats),
             Duty("purge", self.purge),
             Duty("drop", self.drop_days),
+            Duty("canaries", self.try_canaries),
             Duty("old transactions", self.look_for_old_transactions),
         ]
 
@@ -173,7 +177,7 @@ class Upkeep:
 
     def purge(self) -> float:
         """Remove rows that retention no longer keeps, for a bounded time."""
-        whole, until = time.monotonic() >= self._whole_at, time.monotonic() + PURGE_TURN_S
+        whole, until = time.monotonic() >= self._whole_at, time.monotonic() + TURN_S
         ages = self._keep.ages(None if whole else WINDOW)
         more = [self._purge(status, age, until) for status, age in ages.items()]
         if any(more):
@@ -190,6 +194,30 @@ class Upkeep:
                 gone = transitions.purge_old(connection, status, age, actor=actor)
             if not gone or time.monotonic() >= until:
                 return bool(gone)
+
+    def try_canaries(self) -> float:
+        """Decide on canary retries, and apply those that have passed, for a bounded time."""
+        with self._line.use() as connection:
+            found = operations.open_ones(connection)
+        until = time.monotonic() + TURN_S
+        # In any order: one with many jobs must not keep the others waiting.
+        for operation_id in random.sample(found, len(found)):
+            self._advance(operation_id, until)
+            if time.monotonic() >= until:
+                break
+        return MORE_S if found else CANARIES_EVERY_S
+
+    def _advance(self, operation_id: str, until: float) -> None:
+        """Go on with one ``until`` then, unless somebody else does."""
+        actor = f"housekeeping:{self._terms.name}"
+        while True:
+            try:
+                with self._line.transaction() as connection:
+                    operation = operations.advance(connection, operation_id, actor=actor)
+            except (OperationBusy, OperationNotFound):
+                return
+            if operation.is_over or operation.is_on_trial or time.monotonic() >= until:
+                return
 
     def drop_days(self) -> float:
         """Drop the days that the ledger no longer keeps; later when somebody reads it just now."""

@@ -438,7 +438,7 @@ def test_a_batch_at_work_is_completed_and_no_other_begins(
     made = bulk.plan()
     real, rival = driver._move, bulk.client.application.test_client()
 
-    def move(*args: Any, **by: Any) -> int:
+    def move(*args: Any, **by: Any) -> list[int]:
         answer = rival.post(f"/api/operations/{made['id']}/stop")
         assert body(answer)["state"] == "stopped"
         return real(*args, **by)
@@ -449,6 +449,45 @@ def test_a_batch_at_work_is_completed_and_no_other_begins(
     assert problem(refused) == (409, "operation_stopped")
     assert bulk.moved(made) == wanted[:2]
     assert (bulk.show(made)["state"], bulk.show(made)["moved"]) == ("stopped", min(2, jobs))
+
+
+# Canary
+
+
+def test_a_canary_retry_is_shown_while_a_worker_decides(bulk: Operations, session: Session) -> None:
+    ids = bulk.jobs(7)
+    made = bulk.plan(canary=True)
+    assert made["canary"] == {
+        "first": 5, "needed": 4, "jobs": [], "until": None, "passed": None,
+    }  # fmt: skip
+    begun = bulk.apply(made, 202)
+    for job_id in ids[:4]:
+        verb = "fail" if job_id == ids[3] else "succeed"
+        ends = [outcome(claim_one(session, job_id), verb)]
+        transitions.settle(session, ends, actor="worker:w1")
+    session.commit()
+
+    # The answers of a loop that goes on until 200 are the same until then.
+    shown = bulk.apply(made, 202)
+    operations.advance(session, made["id"], actor="housekeeping:w1")
+    session.commit()
+    assert bulk.apply(made, 202)["state"] == "canary"
+
+    assert (begun["state"], begun["moved"], begun["left"]["count"]) == ("canary", 5, 2)
+    assert [job["outcome"] for job in begun["canary"]["jobs"]] == [None] * 5
+    assert [job["id"] for job in shown["canary"]["jobs"]] == ids[:5]
+    outcomes = [job["outcome"] for job in shown["canary"]["jobs"]]
+    assert outcomes == ["succeeded"] * 3 + ["failed", None]
+    assert bulk.moved(made) == ids[:5]
+
+    transitions.cancel(session, ids[4:5], actor="user:bob")
+    operations.advance(session, made["id"], actor="housekeeping:w1")
+    session.commit()
+    refused = bulk.client.post(f"/api/operations/{made['id']}/apply")
+    assert problem(refused) == (409, "operation_stopped")
+    stopped = bulk.show(made)
+    assert (stopped["canary"]["passed"], stopped["end_reason"]) == (False, "canary_failed")
+    assert stopped["left"]["count"] == 2
 
 
 # Bounds
@@ -503,6 +542,8 @@ def test_a_plan_for_nothing_is_done_at_once(bulk: Operations) -> None:
         ({"verb": "reschedule", "filter": {"kind": "a"}}, ""),
         ({"verb": "reschedule", "filter": {"kind": "a"}, "delay": -1}, "/delay"),
         ({"limit": 5}, "/limit"),
+        ({"canary": "yes"}, "/canary"),
+        ({"verb": "cancel", "filter": {"kind": "a"}, "canary": True}, "/canary"),
     ],
     ids=lambda value: ascii(value)[:50],
 )

@@ -11,7 +11,9 @@ from playwright.sync_api import Browser, Page
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from queueapp.jobs import operations
 from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.browser.screen import refresh, width_of_content
 from tests.console.hostile import TEXT, make_hostile_jobs
@@ -29,6 +31,13 @@ def paths(session: Session) -> list[str]:
         session, Status.FAILED, error_class="some.module.Error" * 8, error_message="x" * 9_000
     )
     running = make_job(session, Status.RUNNING, progress=40, progress_note="page 3 of 7 " * 20)
+    alike = session.get_one(Job, failed.id).error_fingerprint
+    where = JobFilter(status=(Status.FAILED,))
+    session.commit()
+    found = operations.survey(session, "retry", where)
+    made = operations.plan(
+        session, found, how={}, actor="user:ana", reason="r" * 300, canary=operations.Terms()
+    )
     session.commit()
     return [
         "/",
@@ -38,6 +47,9 @@ def paths(session: Session) -> list[str]:
         f"/jobs/{failed.id}",
         f"/jobs/{running.id}",
         f"/jobs/{failed.id}/retry",
+        "/errors",
+        f"/errors/{alike}",
+        f"/operations/{made.id}",
         "/events",
         "/jobs?done=retry.2.0.1",
         "/api/docs/",
@@ -56,7 +68,7 @@ def test_hostile_text_runs_nowhere_and_breaks_no_layout(
     page.on("request", lambda request: asked.append(request.url))
     page.on("dialog", lambda dialog: pytest.fail("a script has run"))
 
-    for path in ("/", "/jobs", "/events", *(f"/jobs/{job_id}" for job_id in ids)):
+    for path in ("/", "/jobs", "/errors", "/events", *(f"/jobs/{job_id}" for job_id in ids)):
         page.goto(live_server + path)
         # The same again as a fragment that htmx looks through.
         session.execute(update(Job).values(progress=Job.progress + 1))

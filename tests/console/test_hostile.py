@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from flask.testing import FlaskClient
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from queueapp.jobs.models import Job
 from tests.console.conftest import Console, words
 from tests.console.hostile import MARK, TEXT, make_hostile_jobs
 
@@ -23,6 +25,19 @@ def test_stored_text_is_shown_as_it_is(console: Console, session: Session) -> No
     assert shown.count(" ".join(TEXT.split())) >= 2
 
 
+def test_stored_text_is_escaped_on_the_pages_of_a_cause(console: Console, session: Session) -> None:
+    """The fingerprint is the worker's own, all else is not."""
+    make_hostile_jobs(session)
+    session.execute(update(Job).values(error_fingerprint="0123456789abcdef"))
+    session.commit()
+    plan = {"verb": "canary", "reason": TEXT}
+    made = console.post("/errors/0123456789abcdef", **plan)
+
+    for path in ("/errors", "/errors/0123456789abcdef", str(made.location)):
+        _assert_inert(console.get(path), path)
+        console.post(f"{made.location}/apply")
+
+
 def test_text_in_the_address_is_escaped(client: FlaskClient) -> None:
     for path in ("/jobs", "/events", "/jobs/bulk", "/", "/jobs/1/cancel"):
         for name in ("status", "kind", "priority", "key", "event", "job", "done", "next", "a<b>"):
@@ -36,6 +51,7 @@ def _paths(ids: list[int]) -> list[str]:
     return [
         "/",
         "/jobs",
+        "/errors",
         "/events",
         *alone,
         *(f"{path}/{verb}" for path in alone for verb in ("retry", "cancel")),

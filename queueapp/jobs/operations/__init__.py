@@ -6,8 +6,9 @@ since. So neither two drivers nor a repeated request can move a job twice, and j
 or moved later are not touched.
 """
 
-from queueapp.jobs.operations.driver import BATCH, step, stop
-from queueapp.jobs.operations.planning import Survey, left_of, plan, survey
+from queueapp.jobs.operations.canary import Canary, Terms, Trial, open_ones, trials_of
+from queueapp.jobs.operations.driver import BATCH, advance, step, stop
+from queueapp.jobs.operations.planning import Survey, left_of, plan, sample_of, survey
 from queueapp.jobs.operations.state import Operation, State, find
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.operations.walk import Counts
@@ -15,14 +16,21 @@ from queueapp.jobs.operations.walk import Counts
 __all__ = [
     "BATCH",
     "VERBS",
+    "Canary",
     "Counts",
     "Operation",
     "State",
     "Survey",
+    "Terms",
+    "Trial",
+    "advance",
     "find",
     "left_of",
+    "open_ones",
     "plan",
+    "sample_of",
     "step",
     "stop",
     "survey",
+    "trials_of",
 ]

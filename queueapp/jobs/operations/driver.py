@@ -1,15 +1,14 @@
-"""Apply an operation, one batch at a time, and stop it."""
+"""Apply an operation, one batch at a time, decide on its canary, and stop it."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from queueapp.errors import OperationBusy
 from queueapp.jobs import control
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.operations.canary import Verdict, trials_of, verdict_of
 from queueapp.jobs.operations.state import Operation, find, scope_of
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.operations.walk import lock_next
@@ -37,55 +36,113 @@ ORDER BY a.id
 _LONGEST_TRANSACTION = timedelta(days=1)
 
 
-def step(session: Session, operation_id: str, *, actor: str, via: str) -> Operation:
+def step(database: Database, operation_id: str, *, actor: str, via: str) -> Operation:
     """Move the next batch, at most ``BATCH`` jobs, and return the operation as it is then.
 
-    Nothing is done to one that is over. Raises OperationNotFound, and OperationBusy while another
-    driver is at work. Commit after each step: that lets go of the jobs and of the operation.
+    Nothing is done to one that is over, or while its canary is on trial. Raises OperationNotFound,
+    and OperationBusy while another driver is at work. Commit after each step: that lets go of the
+    jobs and of the operation.
     """
-    if not run(session, _TRY_TO_DRIVE, key=_key(operation_id))[0].mine:
-        raise OperationBusy(
-            f"somebody else is applying operation {operation_id}", operation=operation_id
-        )
-    # Read only now: another driver may have written until the lock was free.
-    operation = find(session, operation_id)
+    operation = _drive(database, operation_id)
+    if operation.is_over or operation.is_on_trial:
+        return operation
+    return _next_batch(database, operation, actor=actor, via=via)
+
+
+def advance(database: Database, operation_id: str, *, actor: str) -> Operation:
+    """What a worker does for a canary retry: decide on it if that can be done, else ``step``.
+
+    Raises and is to be committed as ``step`` is.
+    """
+    operation = _drive(database, operation_id)
     if operation.is_over:
         return operation
-    ids, after = lock_next(session, operation.place, BATCH, seconds=LOOK_S)
-    moved = operation.moved + _move(session, operation, ids, actor=actor, via=via)
-    come: dict[str, Any] = {"after": after, "moved": moved}
-    event = Event.OP_BATCH
-    if after >= operation.upto and not _is_stopped(session, operation_id):
-        event = Event.OP_DONE
-        come["skipped"] = _skipped(operation, moved)
-    _record(session, event, operation_id, actor=actor, data=come)
-    return find(session, operation_id)
+    if operation.is_on_trial:
+        return _judge(database, operation, actor=actor)
+    return _next_batch(database, operation, actor=actor, via="worker")
 
 
-def stop(session: Session, operation_id: str, *, actor: str, reason: str | None) -> Operation:
+def stop(database: Database, operation_id: str, *, actor: str, reason: str | None) -> Operation:
     """Let no further batch begin; one that is at work is completed. What is over stays as it is.
 
     Raises OperationNotFound.
     """
-    find(session, operation_id)
-    run(session, _END, key=_key(operation_id, end=True))
-    if not find(session, operation_id).is_over:
-        _record(session, Event.OP_STOPPED, operation_id, actor=actor, reason=reason, data={})
-    return find(session, operation_id)
+    find(database, operation_id)
+    if not _is_stopped(database, operation_id):
+        _record(database, Event.OP_STOPPED, operation_id, actor=actor, reason=reason, data={})
+    return find(database, operation_id)
 
 
-def _move(session: Session, operation: Operation, ids: list[int], *, actor: str, via: str) -> int:
+def _drive(database: Database, operation_id: str) -> Operation:
+    """Be the only driver until the end of the transaction."""
+    if not run(database, _TRY_TO_DRIVE, key=_key(operation_id))[0].mine:
+        raise OperationBusy(
+            f"somebody else is applying operation {operation_id}", operation=operation_id
+        )
+    # Read only now: another driver may have written until the lock was free.
+    return find(database, operation_id)
+
+
+def _next_batch(database: Database, operation: Operation, *, actor: str, via: str) -> Operation:
+    canary = operation.canary
+    ahead = canary is not None and canary.passed is None
+    size = canary.lacks if canary is not None and ahead else BATCH
+    ids, after = lock_next(database, operation.place, size, seconds=LOOK_S)
+    now = _move(database, operation, ids, actor=actor, via=via)
+    come: dict[str, Any] = {"after": after, "moved": operation.moved + len(now)}
+    event = Event.OP_BATCH
+    if canary is not None and ahead:
+        event, come["jobs"] = Event.OP_CANARY, [*canary.jobs, *now]
+        _record(database, event, operation.id, actor=actor, data=come)
+    is_last = after >= operation.upto and not _is_stopped(database, operation.id)
+    if is_last:
+        event, come["skipped"] = Event.OP_DONE, _skipped(operation, come["moved"])
+    if event is not Event.OP_CANARY:
+        _record(database, event, operation.id, actor=actor, data=come)
+    return find(database, operation.id)
+
+
+def _judge(database: Database, operation: Operation, *, actor: str) -> Operation:
+    canary = operation.canary
+    if canary is None or canary.since is None:
+        return operation
+    trials = trials_of(database, operation.id, canary, planned_at=operation.planned_at)
+    verdict = verdict_of(canary, trials)
+    if verdict is None or _is_stopped(database, operation.id):
+        return find(database, operation.id)
+    come = {
+        "after": operation.after,
+        "moved": operation.moved,
+        "jobs": list(canary.jobs),
+        "since": canary.since.isoformat(),
+        "passed": verdict == "passed",
+        "succeeded": sum(trial.fate == "succeeded" for trial in trials),
+    }
+    _record(database, Event.OP_CANARY, operation.id, actor=actor, data=come)
+    if verdict != "passed":
+        _end_for(database, operation, verdict, actor=actor)
+    return find(database, operation.id)
+
+
+def _end_for(database: Database, operation: Operation, verdict: Verdict, *, actor: str) -> None:
+    _record(database, Event.OP_STOPPED, operation.id, actor=actor, reason=verdict, data={})
+
+
+def _move(
+    database: Database, operation: Operation, ids: list[int], *, actor: str, via: str
+) -> list[int]:
     verb = VERBS[operation.verb]
     since = operation.planned_at - _LONGEST_TRANSACTION
-    kept = run(session, _UNCHANGED, ids=ids, since=since, snapshot=operation.snapshot)
+    rows = run(database, _UNCHANGED, ids=ids, since=since, snapshot=operation.snapshot)
+    kept = [row.id for row in rows]
     by = {"actor": actor, "reason": operation.reason, "via": via, "operation": operation.id}
-    return len(verb.move(session, [row.id for row in kept], **verb.how, **operation.how, **by))
+    return [one.id for one in verb.move(database, kept, **verb.how, **operation.how, **by)]
 
 
-def _is_stopped(session: Session, operation_id: str) -> bool:
+def _is_stopped(database: Database, operation_id: str) -> bool:
     """Whether somebody has stopped it meanwhile; nobody can after that, up to our commit."""
-    run(session, _END, key=_key(operation_id, end=True))
-    return find(session, operation_id).is_over
+    run(database, _END, key=_key(operation_id, end=True))
+    return find(database, operation_id).is_over
 
 
 def _skipped(operation: Operation, moved: int) -> int | None:

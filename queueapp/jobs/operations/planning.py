@@ -11,12 +11,14 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import control
 from queueapp.jobs.database import run
+from queueapp.jobs.operations.canary import Terms
 from queueapp.jobs.operations.state import Operation, find, scope_of, written_plan
-from queueapp.jobs.operations.walk import Counts, Place, count, statuses_of
+from queueapp.jobs.operations.walk import Counts, Place, count, first_of, statuses_of
 from queueapp.jobs.queries.filters import JobFilter
 from queueapp.jobs.status import Event
 
 COUNT_S = 1.0
+SAMPLE_S = 0.5
 
 _HORIZON = """
 SELECT pg_current_snapshot()::text AS snapshot, coalesce((SELECT max(id) FROM jobs), 0) AS upto
@@ -44,9 +46,18 @@ def survey(session: Session, verb: str, where: JobFilter) -> Survey:
 
 
 def plan(
-    session: Session, found: Survey, *, how: Mapping[str, Any], actor: str, reason: str
+    session: Session,
+    found: Survey,
+    *,
+    how: Mapping[str, Any],
+    actor: str,
+    reason: str,
+    canary: Terms | None = None,
 ) -> Operation:
-    """Write down what was found, and what is to be done to it."""
+    """Write down what was found, and what is to be done to it.
+
+    ``canary``, of a retry: a few jobs go ahead, the rest follows only if they succeed.
+    """
     operation_id = secrets.token_hex(8)
     control.record(
         session,
@@ -54,7 +65,7 @@ def plan(
         scope=scope_of(operation_id),
         actor=actor,
         reason=reason,
-        data=written_plan(found.place, how, found.counts, found.snapshot),
+        data=written_plan(found.place, how, found.counts, found.snapshot, canary),
     )
     return find(session, operation_id)
 
@@ -62,3 +73,8 @@ def plan(
 def left_of(session: Session, operation: Operation) -> Counts:
     """How many jobs it would still find; some may have changed since the plan, and be skipped."""
     return count(session, operation.place, seconds=COUNT_S)
+
+
+def sample_of(session: Session, operation: Operation, limit: int) -> list[int]:
+    """The ids of the jobs that it would move next."""
+    return first_of(session, operation.place, limit, seconds=SAMPLE_S)

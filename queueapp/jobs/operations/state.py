@@ -9,16 +9,17 @@ from typing import Any, Literal
 
 from queueapp.errors import OperationNotFound
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.operations.canary import Canary, Terms, read_canary, written_terms
 from queueapp.jobs.operations.walk import Counts, Place
 from queueapp.jobs.queries.filters import JobFilter, read_filter, written_filter
 from queueapp.jobs.status import Event
 
-State = Literal["planned", "applying", "stopped", "done"]
+State = Literal["planned", "canary", "applying", "stopped", "done"]
 
 # The newest line of each name: a probe each, however many batches there were.
 _LINES = """
 SELECT e.id, e.event, e.actor, e.reason, e.data, e.created_at
-FROM unnest(ARRAY['op_planned', 'op_batch', 'op_stopped', 'op_done']) AS n(event)
+FROM unnest(ARRAY['op_planned', 'op_canary', 'op_batch', 'op_stopped', 'op_done']) AS n(event)
 CROSS JOIN LATERAL (
   SELECT id, event, actor, reason, data, created_at FROM job_events
   WHERE job_id IS NULL AND event = n.event AND scope = %(scope)s
@@ -34,6 +35,7 @@ class Operation:
     ``how``: what the verb is told. ``snapshot``: what was visible to the plan, ``upto`` the highest
     id then. ``after``: the jobs up to this id have had their turn. ``moved``: how many were moved;
     ``skipped``: how many of the plan were not, known at the end of a plan that was counted whole.
+    ``canary``: None for one that waits for nothing. ``end_reason``: why it was stopped.
     """
 
     id: str
@@ -50,6 +52,8 @@ class Operation:
     after: int
     moved: int
     skipped: int | None
+    canary: Canary | None
+    end_reason: str | None
     changed_by: str
     changed_at: datetime
 
@@ -57,6 +61,11 @@ class Operation:
     def is_over(self) -> bool:
         """Whether it moves no more jobs."""
         return self.state in ("stopped", "done")
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether it moves nothing until its canary jobs are decided on."""
+        return self.state == "canary" and self.canary is not None and self.canary.is_on_trial
 
     @property
     def place(self) -> Place:
@@ -77,33 +86,40 @@ def find(database: Database, operation_id: str) -> Operation:
         raise OperationNotFound(f"there is no operation {operation_id}", operation=operation_id)
     planned = lines[Event.OP_PLANNED]
     newest = max(lines.values(), key=lambda line: line.id)
-    progress = lines.get(Event.OP_DONE) or lines.get(Event.OP_BATCH)
+    names = (Event.OP_DONE, Event.OP_BATCH, Event.OP_CANARY)
+    progress = next((lines[name] for name in names if name in lines), None)
     come = progress.data if progress else {"after": 0, "moved": 0}
     return Operation(
         id=operation_id,
-        state=_state(set(lines)),
+        state=_state(lines),
         reason=planned.reason,
         planned_by=planned.actor,
         planned_at=planned.created_at,
         after=come["after"],
         moved=come["moved"],
         skipped=come.get("skipped"),
+        canary=read_canary(planned.data, lines.get(Event.OP_CANARY)),
+        end_reason=lines[Event.OP_STOPPED].reason if Event.OP_STOPPED in lines else None,
         changed_by=newest.actor,
         changed_at=newest.created_at,
         **read_plan(planned.data),
     )
 
 
-def _state(events: set[Event]) -> State:
-    if Event.OP_DONE in events:
+def _state(lines: Mapping[Event, Any]) -> State:
+    if Event.OP_DONE in lines:
         return "done"
-    if Event.OP_STOPPED in events:
+    if Event.OP_STOPPED in lines:
         return "stopped"
-    return "applying" if Event.OP_BATCH in events else "planned"
+    if Event.OP_BATCH in lines:
+        return "applying"
+    if Event.OP_CANARY in lines:
+        return "applying" if lines[Event.OP_CANARY].data.get("passed") else "canary"
+    return "planned"
 
 
 def written_plan(
-    place: Place, how: Mapping[str, Any], counts: Counts, snapshot: str
+    place: Place, how: Mapping[str, Any], counts: Counts, snapshot: str, canary: Terms | None
 ) -> dict[str, Any]:
     """The plan as the ledger keeps it."""
     due = how.get("available_at")
@@ -115,6 +131,7 @@ def written_plan(
         "whole": counts.whole,
         "snapshot": snapshot,
         "upto": place.upto,
+        **({} if canary is None else {"canary": written_terms(canary)}),
     }
 
 

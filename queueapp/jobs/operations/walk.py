@@ -12,8 +12,8 @@ from time import monotonic
 
 from sqlalchemy import BigInteger, ColumnElement, any_, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import Session
 
+from queueapp.jobs.database import Database
 from queueapp.jobs.models import Job
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
@@ -62,42 +62,51 @@ def statuses_of(verb: str, asked: tuple[Status, ...]) -> tuple[Status, ...]:
 
 
 def lock_next(
-    session: Session, place: Place, limit: int, *, seconds: float
+    database: Database, place: Place, limit: int, *, seconds: float
 ) -> tuple[list[int], int]:
     """Lock the next jobs and return their ids, and the id up to which all have had their turn.
 
     Rows that somebody else has locked are left out. There may be none where a look of so many
     ``seconds`` ends, and more beyond.
     """
+    return _next(database, place, limit, seconds=seconds, lock=True)
+
+
+def first_of(database: Database, place: Place, limit: int, *, seconds: float) -> list[int]:
+    """The ids of the jobs that come first, ``limit`` at most; none where a look of so many
+    ``seconds`` finds none.
+    """
+    return _next(database, place, limit, seconds=seconds, lock=False)[0]
+
+
+def _next(
+    database: Database, place: Place, limit: int, *, seconds: float, lock: bool
+) -> tuple[list[int], int]:
     deadline = monotonic() + seconds
     while place.after < place.upto:
-        window = _window(session, place)
-        stmt = (
-            select(Job.id)
-            .where(*window.among, *_matching(place))
-            .order_by(Job.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True, key_share=True)
-        )
-        ids = list(session.scalars(stmt))
+        window = _window(database, place)
+        stmt = select(Job.id).where(*window.among, *_matching(place)).order_by(Job.id).limit(limit)
+        if lock:
+            stmt = stmt.with_for_update(skip_locked=True, key_share=True)
+        ids = list(database.scalars(stmt))
         place = replace(place, after=ids[-1] if len(ids) == limit else window.end)
         if ids or monotonic() > deadline:
             return ids, place.after
     return [], place.after
 
 
-def count(session: Session, place: Place, *, seconds: float) -> Counts:
+def count(database: Database, place: Place, *, seconds: float) -> Counts:
     """Count the jobs of ``place``, up to COUNT_LIMIT of them and no longer than ``seconds``."""
     found: Counter[str] = Counter()
     deadline = monotonic() + seconds
     while place.after < place.upto:
-        window = _window(session, place)
+        window = _window(database, place)
         room = COUNT_LIMIT - found.total()
         matching = (
             select(Job.status).where(*window.among, *_matching(place)).limit(room + 1).subquery()
         )
         stmt = select(matching.c.status, func.count()).group_by(matching.c.status)
-        for status, number in session.execute(stmt):
+        for status, number in database.execute(stmt):
             found[status] += number
         if found.total() > COUNT_LIMIT:
             # One too many was looked for, to know that there is one.
@@ -113,22 +122,22 @@ def _matching(place: Place) -> list[ColumnElement[bool]]:
     return [*conditions(place.where), *VERBS[place.verb].only]
 
 
-def _window(session: Session, place: Place) -> _Window:
+def _window(database: Database, place: Place) -> _Window:
     bounds = [Job.id > place.after, Job.id <= place.upto]
-    named = _named_by_indexes(session, place)
+    named = _named_by_indexes(database, place)
     if named is not None:
         return _Window([Job.id == any_(literal(named, ARRAY(BigInteger)))], place.upto)
     rows = select(Job.id).where(*bounds).order_by(Job.id).limit(SCAN_LIMIT).subquery()
-    last, number = session.execute(select(func.max(rows.c.id), func.count())).one()
+    last, number = database.execute(select(func.max(rows.c.id), func.count())).one()
     end = last if number == SCAN_LIMIT else place.upto
     return _Window([Job.id > place.after, Job.id <= end], end)
 
 
-def _named_by_indexes(session: Session, place: Place) -> list[int] | None:
+def _named_by_indexes(database: Database, place: Place) -> list[int] | None:
     """The ids of ``place`` that may match; None where indexes cannot tell, or name too many."""
     found: list[int] = []
     for status in place.where.status:
-        some = find_candidates(session, replace(place.where, status=(status,)))
+        some = find_candidates(database, replace(place.where, status=(status,)))
         if some is None or some.partial or some.many:
             return None
         found += some.ids

@@ -9,6 +9,7 @@ from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
 from queueapp.jobs.queries.counting import Counted, count_jobs
+from queueapp.jobs.queries.deploys import Deploy, last_deploy
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
@@ -16,6 +17,17 @@ from queueapp.jobs.queries.depth import (
     status_counts,
 )
 from queueapp.jobs.queries.drain import claims_per_s
+from queueapp.jobs.queries.failures import (
+    Group,
+    Line,
+    Waiting,
+    Window,
+    failure_window,
+    group_of,
+    groups_of,
+    newest_alike,
+    waiting_line,
+)
 from queueapp.jobs.queries.feed import FeedCursor, FeedPage, end_of_feed, read_feed
 from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.ledger import (
@@ -29,6 +41,7 @@ from queueapp.jobs.queries.ledger import (
 )
 from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads_of, list_jobs
 from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
+from queueapp.jobs.queries.payloads import Field, fields_of
 from queueapp.jobs.queries.standings import Standing, standings_of
 
 __all__ = [
@@ -41,18 +54,24 @@ __all__ = [
     "Body",
     "Counted",
     "Cursor",
+    "Deploy",
     "EventFilter",
     "EventPage",
     "FeedCursor",
     "FeedPage",
+    "Field",
+    "Group",
     "JobFilter",
+    "Line",
     "Page",
     "PriorityDepth",
     "Pulse",
     "Span",
     "Standing",
     "View",
+    "Waiting",
     "WaitingCounts",
+    "Window",
     "bodies_of",
     "bound_reads",
     "claims_per_s",
@@ -62,15 +81,21 @@ __all__ = [
     "end_of_feed",
     "events_of",
     "failed_since",
+    "failure_window",
+    "fields_of",
     "get_head",
     "get_job",
+    "group_of",
+    "groups_of",
     "heads_of",
     "last_actions",
+    "last_deploy",
     "last_failure",
     "latest_events_of",
     "list_events",
     "list_jobs",
     "longest_running",
+    "newest_alike",
     "old_transaction",
     "oldest_transaction_s",
     "pulse",
@@ -78,4 +103,5 @@ __all__ = [
     "read_feed",
     "standings_of",
     "status_counts",
+    "waiting_line",
 ]

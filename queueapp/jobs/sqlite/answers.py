@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from queueapp.jobs.sqlite import (
+    failures,
     leases,
     operations,
     people,
@@ -18,6 +19,7 @@ from queueapp.jobs.sqlite.replacements import answer, known
 
 __all__ = [
     "answer",
+    "failures",
     "known",
     "leases",
     "operations",

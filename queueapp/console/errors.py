@@ -1,0 +1,234 @@
+"""Failures by cause: the list of causes, one cause, and what to do about all its jobs at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import Response, current_app, redirect, request, url_for
+from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.answers import answer, wants_panel
+from queueapp.console.appearance import shown_status
+from queueapp.console.blueprint import bp
+from queueapp.console.criteria import has_empty_fields
+from queueapp.console.operations import REASON_LENGTH, given_reason
+from queueapp.console.readings import tried
+from queueapp.console.sparks import Spark, spark_of
+from queueapp.errors import BadRequest, PageNotFound
+from queueapp.extensions import db
+from queueapp.jobs import control, operations, queries
+from queueapp.jobs.frames import own_frames
+from queueapp.jobs.models import Job
+from queueapp.jobs.queries import COUNT_LIMIT, Deploy, Group, JobFilter, Line, Window
+from queueapp.jobs.status import Status
+
+ROWS = 10
+# Payloads side by side.
+COMPARED = 4
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A group as the templates need it. ``new``: since when it is new, in words; else nothing."""
+
+    group: Group
+    spark: Spark
+    share: int | None
+    new: str
+
+
+def group_address(fingerprint: str | None) -> str | None:
+    """The page of a cause; None for a fingerprint that was not made here."""
+    if fingerprint is None or not _FINGERPRINT.fullmatch(fingerprint):
+        return None
+    return url_for("console.error_group", fingerprint=fingerprint)
+
+
+@bp.get("/errors")
+@permits(Permission.READ)
+def errors() -> AnyResponse:
+    """Show the causes of the newest failures, and of what waits to be tried again."""
+    kind, session = request.args.get("kind", "").strip(), db.session()
+    if has_empty_fields(request.args) and not wants_panel():
+        return redirect(url_for(".errors"))
+    queries.bound_reads(session)
+    pulse = queries.pulse(session)
+    response = answer(
+        "errors",
+        as_of=pulse.now,
+        # The small charts move on with the minute.
+        mark=f"{pulse.mark} {pulse.now:%H:%M}",
+        context=lambda: _causes(session, pulse.now, kind),
+    )
+    # A poll must not add to the browser's history; a changed filter must, without its empty field.
+    if request.headers.get("HX-Source", "").endswith("#filter"):
+        response.headers["HX-Push-Url"] = url_for(".errors", kind=kind or None)
+    return response
+
+
+@bp.get("/errors/<fingerprint>")
+@permits(Permission.READ)
+def error_group(fingerprint: str) -> Response:
+    """Show one cause: a sample, how its payloads differ, its jobs, and what can be done."""
+    _known(fingerprint)
+    session = db.session()
+    queries.bound_reads(session)
+    pulse = queries.pulse(session)
+    return answer(
+        "error_group",
+        as_of=pulse.now,
+        mark=f"{pulse.mark} {pulse.now:%H:%M}",
+        context=lambda: _one(session, fingerprint, pulse.now),
+    )
+
+
+@bp.post("/errors/<fingerprint>")
+@permits(Permission.ACT)
+def plan_for_group(fingerprint: str) -> AnyResponse:
+    """Plan what the button says for all jobs of a cause; the operation's page asks then."""
+    verb, session = request.form.get("verb", ""), db.session()
+    fingerprint = _known(fingerprint)
+    reason = given_reason()
+    if not reason:
+        raise BadRequest("say why: the ledger keeps the reason with each job")
+    session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+    queries.bound_reads(session)
+    where = _filter(session, fingerprint, verb)
+    found = operations.survey(session, "cancel" if verb == "cancel" else "retry", where)
+    session.rollback()
+    made = operations.plan(
+        session,
+        found,
+        how={},
+        actor=current_principal().actor,
+        reason=reason,
+        canary=operations.Terms() if verb == "canary" else None,
+    )
+    session.commit()
+    return redirect(url_for(".operation", operation_id=made.id), 303)
+
+
+def _known(fingerprint: str) -> str:
+    if not _FINGERPRINT.fullmatch(fingerprint):
+        raise PageNotFound("a fingerprint is 16 hexadecimal digits")
+    return fingerprint
+
+
+def _filter(session: Session, fingerprint: str, verb: str) -> JobFilter:
+    if verb in ("retry", "canary"):
+        return JobFilter(status=(Status.FAILED,), fingerprint=fingerprint)
+    if verb != "cancel":
+        raise BadRequest("the verbs for a group are retry, canary and cancel")
+    waiting = queries.waiting_line(session, fingerprint).causes.get(fingerprint)
+    # No index lists all that is held: it is looked through only where there is something.
+    held = (Status.HELD,) if waiting is not None and waiting.held else ()
+    return JobFilter(status=(Status.QUEUED, *held), fingerprint=fingerprint)
+
+
+def _causes(session: Session, now: datetime, kind: str) -> Mapping[str, Any]:
+    window = tried(session, queries.failure_window)
+    line = tried(session, queries.waiting_line)
+    deploy = tried(session, queries.last_deploy, now)
+    looked = window.value or Window([], None, False)
+    waits = line.value or Line({}, False)
+    groups = tried(session, queries.groups_of, looked, waits, now, kind=kind or None)
+    shown, number = groups.value or ([], 0)
+    return {
+        "kind": kind,
+        "window": looked,
+        "line": waits,
+        "deploy": deploy.value,
+        "reasons": [one.reason for one in (window, line, groups) if one.reason],
+        "causes": [_cause(group, looked, deploy.value, now) for group in shown],
+        "more": number - len(shown),
+        "without": sum(row.error_fingerprint is None for row in looked.rows),
+    }
+
+
+def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]:
+    window = tried(session, queries.failure_window)
+    line = tried(session, queries.waiting_line, fingerprint)
+    deploy = tried(session, queries.last_deploy, now)
+    looked = window.value or Window([], None, False)
+    waits = line.value or Line({}, False)
+    found = tried(session, _read_group, fingerprint, looked, waits, now)
+    group = found.value or Group(fingerprint, buckets=[0])
+    failed = tried(session, _newest_failed, fingerprint)
+    jobs = failed.value or []
+    waiting = queries.heads_of(session, group.waiting.ids)
+    compared = [job.id for job in (*jobs, *waiting)][:COMPARED]
+    fields = tried(session, queries.fields_of, compared).value or []
+    return {
+        "window": looked,
+        "line": waits,
+        "deploy": deploy.value,
+        "reasons": [one.reason for one in (window, line, found, failed) if one.reason],
+        "cause": _cause(group, looked, deploy.value, now),
+        "group": group,
+        "failed": jobs,
+        "waiting": [(job, shown_status(job, now)) for job in waiting],
+        "hold_urls": _hold_urls(group),
+        "held_kinds": sorted({*group.kinds} & {*control.in_force(session).held_kinds}),
+        "compared": compared,
+        "differing": [field for field in fields if field.differs(compared)],
+        "same": [field for field in fields if not field.differs(compared)],
+        **_sample(session, jobs, waiting),
+        "reason_length": REASON_LENGTH,
+        "count_limit": COUNT_LIMIT,
+    }
+
+
+def _hold_urls(group: Group) -> dict[str, str]:
+    """Where each of the commonest kinds is held, if this console has a page for that."""
+    if "console.kind" not in current_app.view_functions:
+        return {}
+    return {kind: url_for("console.kind", kind=kind) for kind, _ in group.kinds.most_common(3)}
+
+
+def _read_group(
+    session: Session, fingerprint: str, window: Window, line: Line, now: datetime
+) -> Group:
+    return queries.group_of(session, fingerprint, window, line, now, bound=COUNT_LIMIT)
+
+
+def _newest_failed(session: Session, fingerprint: str) -> list[Job]:
+    ids = queries.newest_alike(session, fingerprint, limit=ROWS)
+    found = {job.id: job for job in queries.heads_of(session, ids)}
+    return [found[i] for i in ids if i in found and found[i].status == Status.FAILED]
+
+
+def _sample(session: Session, failed: list[Job], waiting: list[Job]) -> dict[str, Any]:
+    """One job of the cause with its whole error, the application's own frames apart."""
+    if not failed and not waiting:
+        return {"sample": None, "failure": None, "frames": []}
+    sample = queries.get_head(session, (failed or waiting)[0].id)
+    failure = queries.last_failure(session, sample.id)
+    trace = failure.traceback if failure else None
+    return {"sample": sample, "failure": failure, "frames": own_frames(trace or "")}
+
+
+def _cause(group: Group, window: Window, deploy: Deploy | None, now: datetime) -> Cause:
+    all_failed = len(window.rows)
+    share = round(100 * group.failed / all_failed) if all_failed else None
+    return Cause(
+        group, spark_of(group.buckets, window.start, now), share, _new(group, window, deploy)
+    )
+
+
+def _new(group: Group, window: Window, deploy: Deploy | None) -> str:
+    """Since when a cause is new, as far as the jobs that are still failed can tell."""
+    if group.first_at is None:
+        return ""
+    if deploy is not None and group.first_at >= deploy.at:
+        return "deploy"
+    # With no older failures to compare with, everything would be new.
+    if window.is_cut and window.start is not None and group.first_at >= window.start:
+        return "window"
+    return ""

@@ -1,0 +1,167 @@
+"""One operation over many jobs: its plan, the question, how far it is, and the way to stop it.
+
+The page drives it: each answer to "go on" moves some batches, and with scripts asks for the next
+ones by itself. So it needs no worker, and a closed tab leaves an operation that anybody may go on
+with. A page that is only looked at moves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+from flask import Response, redirect, request, url_for
+from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.answers import answer, render, wants_panel
+from queueapp.console.appearance import shown_status
+from queueapp.console.blueprint import bp
+from queueapp.console.charts import share
+from queueapp.console.operation_story import (
+    WORDS,
+    filter_of,
+    jobs_of,
+    list_of,
+    must_type,
+    story_of,
+)
+from queueapp.console.readings import tried
+from queueapp.errors import BadRequest, OperationBusy, OperationNotFound, OperationStopped
+from queueapp.extensions import db
+from queueapp.jobs import operations, queries
+from queueapp.jobs.failure import printable
+from queueapp.jobs.operations import Operation
+from queueapp.jobs.status import FINAL, Status
+
+SAMPLE = 10
+# How long one request goes on, and how long one statement of a batch may take.
+LONGEST_S = 1.0
+BATCH_S = 5.0
+REASON_LENGTH = 500
+_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+@bp.get("/operations/<operation_id>")
+@permits(Permission.READ)
+def operation(operation_id: str) -> AnyResponse:
+    """Show where an operation stands."""
+    session = db.session()
+    queries.bound_reads(session)
+    pulse = queries.pulse(session)
+    made = operations.find(session, _known(operation_id))
+    return answer(
+        "operation",
+        as_of=pulse.now,
+        mark=f"{pulse.mark} {made.is_over}",
+        context=lambda: _context(session, made, pulse.now, drives=False),
+    )
+
+
+@bp.post("/operations/<operation_id>/apply")
+@permits(Permission.ACT)
+def apply_operation(operation_id: str) -> AnyResponse:
+    """Begin an operation, or go on with it, for about a second."""
+    session = db.session()
+    made = operations.find(session, _known(operation_id))
+    _confirmed(made)
+    session.rollback()
+    made = _drive(session, operation_id)
+    if not wants_panel():
+        return redirect(url_for(".operation", operation_id=operation_id), 303)
+    queries.bound_reads(session)
+    now = queries.database_now(session)
+    context = _context(session, made, now, drives=not made.is_over and not made.is_on_trial)
+    body = render("operation", panel=True, as_of=now, ptag="", **context)
+    return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
+
+
+@bp.post("/operations/<operation_id>/stop")
+@permits(Permission.ACT)
+def stop_operation(operation_id: str) -> AnyResponse:
+    """Stop an operation for good."""
+    session = db.session()
+    actor = current_principal().actor
+    operations.stop(session, _known(operation_id), actor=actor, reason=given_reason() or None)
+    session.commit()
+    return redirect(url_for(".operation", operation_id=operation_id), 303)
+
+
+def given_reason() -> str:
+    """The reason in the form, fit to be stored."""
+    return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
+
+
+def _known(operation_id: str) -> str:
+    if not _ID.fullmatch(operation_id):
+        raise OperationNotFound(f"there is no operation '{printable(operation_id[:50])}'")
+    return operation_id
+
+
+def _confirmed(made: Operation) -> None:
+    """Whoever begins with many jobs has typed how many they are."""
+    if made.state == "stopped":
+        raise OperationStopped(f"operation {made.id} was stopped by {made.changed_by}")
+    typed = re.sub(r"[\s,.']", "", request.form.get("count", ""))
+    if must_type(made) and typed != str(made.counts.total):
+        raise BadRequest(
+            f"nothing was done: type {made.counts.total}, the number of jobs, to confirm"
+        )
+
+
+def _drive(session: Session, operation_id: str) -> Operation:
+    """Move batch after batch, each committed, while there is time."""
+    actor, deadline = current_principal().actor, monotonic() + LONGEST_S
+    while True:
+        queries.bound_reads(session, seconds=BATCH_S)
+        try:
+            made = operations.step(session, operation_id, actor=actor, via="console")
+        except OperationBusy:
+            # Somebody else goes on with it.
+            session.rollback()
+            return operations.find(session, operation_id)
+        session.commit()
+        if made.is_over or made.is_on_trial or monotonic() > deadline:
+            return made
+
+
+def _context(
+    session: Session, made: Operation, now: datetime, *, drives: bool
+) -> Mapping[str, Any]:
+    trials: list[operations.Trial] = []
+    if made.canary is not None:
+        trials = operations.trials_of(session, made.id, made.canary, planned_at=made.planned_at)
+    ids: list[int] = []
+    if made.state == "planned":
+        ids = tried(session, operations.sample_of, made, SAMPLE).value or []
+    sample = queries.heads_of(session, ids)
+    alike = list_of(made.where)
+    return {
+        "made": made,
+        "story": story_of(made, trials),
+        "words": WORDS[made.verb],
+        "jobs": jobs_of(made),
+        "must_type": must_type(made),
+        "filter": filter_of(made.where),
+        "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
+        "sample": [(job, shown_status(job, now)) for job in sample],
+        "trials": [(trial, _standing(trial, now)) for trial in trials],
+        "share": share(made.moved, made.counts.total),
+        "drives": drives,
+        "final": FINAL,
+        "reason_length": REASON_LENGTH,
+    }
+
+
+def _standing(trial: operations.Trial, now: datetime) -> str:
+    """The word for a canary job: its end, or where its row stands."""
+    if trial.has_ended:
+        return trial.fate
+    row = trial.row
+    if row.status == Status.QUEUED and row.available_at > now:
+        return "retrying" if row.attempts else "scheduled"
+    return str(row.status)

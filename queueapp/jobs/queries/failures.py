@@ -1,0 +1,247 @@
+"""Failures by cause: those that ended last, and those that wait to be tried again.
+
+A cause is a fingerprint. Groups are made of the newest failures only, and of the jobs that are next
+in line: both looks are bounded, and what they are bounded by is part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row
+
+from queueapp.jobs.claim import PRIORITIES
+from queueapp.jobs.database import Database, run
+from queueapp.jobs.failure import blanked
+
+# Failures that groups are made of, and waiting jobs that are looked at.
+WINDOW = 1_000
+LINE_LIMIT = 2_000
+# Failures of one cause that are counted in a list of causes.
+COUNTED = 1_000
+MOST_GROUPS = 30
+BUCKETS = 30
+SHOWN_IDS = 10
+_MESSAGE = 500
+
+_NEWEST = """
+SELECT id, kind, error_class, error_fingerprint, finished_at FROM jobs
+WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
+ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
+
+# No index knows the cause of a job that waits, so the next ones of each priority are looked at, and
+# those that are held for their kind. The last error stays on a job until its next end.
+_WAITING = f"""
+WITH RECURSIVE {PRIORITIES},
+looked AS MATERIALIZED (
+  (SELECT j.* FROM priorities p CROSS JOIN LATERAL (
+    SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
+    WHERE status = 'queued' AND priority = p.priority
+    ORDER BY available_at, created_at, id LIMIT %(limit)s) j
+   WHERE p.priority IS NOT NULL LIMIT %(limit)s)
+  UNION ALL
+  (SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
+   WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT %(limit)s)
+)
+SELECT s.status, s.looked, g.* FROM (
+  SELECT n.status, count(l.id) AS looked
+  FROM unnest(ARRAY['queued', 'held']) n(status) LEFT JOIN looked l ON l.status = n.status
+  GROUP BY 1
+) s LEFT JOIN LATERAL (
+  SELECT error_fingerprint, kind, max(error_class) AS error_class, count(*) AS jobs,
+    min(max_attempts - attempts) AS least_left, max(max_attempts - attempts) AS most_left,
+    (array_agg(id ORDER BY id))[1:{SHOWN_IDS}] AS ids
+  FROM looked l
+  WHERE l.status = s.status AND error_fingerprint IS NOT NULL
+    AND error_fingerprint = coalesce(%(fingerprint)s::text, error_fingerprint)
+  GROUP BY 1, 2
+) g ON true
+"""
+
+_NEWEST_ALIKE = """
+SELECT id FROM jobs WHERE status = 'failed' AND error_fingerprint = %(fingerprint)s
+ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
+
+_ALIKE = "status = 'failed' AND error_fingerprint = f.fingerprint"
+_DETAILS = f"""
+SELECT f.fingerprint, oldest.finished_at AS first_at, newest.finished_at AS last_at,
+  newest.id AS newest_id, newest.error_class, left(newest.error_message, {_MESSAGE}) AS message,
+  (SELECT count(*) FROM (
+     SELECT 1 FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) AS failed
+FROM unnest(%(fingerprints)s::text[]) AS f(fingerprint)
+LEFT JOIN LATERAL (
+  SELECT finished_at FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT 1) oldest ON true
+LEFT JOIN LATERAL (
+  SELECT id, finished_at, error_class, error_message FROM jobs
+  WHERE {_ALIKE} ORDER BY finished_at DESC, id DESC LIMIT 1) newest ON true
+"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The newest failures. ``is_cut``: there are older ones, and ``start`` is how far it goes."""
+
+    rows: Sequence[Row[Any]]
+    start: datetime | None
+    is_cut: bool
+
+
+@dataclass
+class Waiting:
+    """Jobs that wait with one last error, among those looked at."""
+
+    queued: int = 0
+    held: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    least_left: int | None = None
+    most_left: int | None = None
+    ids: list[int] = field(default_factory=list)
+    error_class: str | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """What waits, by cause. ``is_cut``: more jobs wait than were looked at."""
+
+    causes: dict[str, Waiting]
+    is_cut: bool
+
+
+@dataclass
+class Group:
+    """One cause.
+
+    ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
+    ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
+    ``message``: of the newest, with ? for what varies. ``buckets``: the window's, over time.
+    """
+
+    fingerprint: str
+    error_class: str | None = None
+    message: str | None = None
+    failed: int = 0
+    all_failed: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    newest_id: int | None = None
+    kinds: Counter[str] = field(default_factory=Counter)
+    waiting: Waiting = field(default_factory=Waiting)
+    buckets: list[int] = field(default_factory=list)
+
+
+def failure_window(database: Database, *, limit: int = WINDOW) -> Window:
+    """The newest ``limit`` failures, without their texts."""
+    rows = run(database, _NEWEST, limit=limit + 1)
+    shown = rows[:limit]
+    return Window(shown, shown[-1].finished_at if shown else None, len(rows) > limit)
+
+
+def waiting_line(
+    database: Database, fingerprint: str | None = None, *, limit: int = LINE_LIMIT
+) -> Line:
+    """What the jobs next in line, and those held for their kind, failed with last.
+
+    ``fingerprint``: only of this cause.
+    """
+    causes: dict[str, Waiting] = {}
+    rows = run(database, _WAITING, fingerprint=fingerprint, limit=limit)
+    for row in rows:
+        if row.error_fingerprint is not None:
+            _add(causes.setdefault(row.error_fingerprint, Waiting()), row)
+    return Line(causes, any(row.looked >= limit for row in rows))
+
+
+def groups_of(
+    database: Database,
+    window: Window,
+    line: Line,
+    now: datetime,
+    *,
+    kind: str | None = None,
+    most: int = MOST_GROUPS,
+) -> tuple[list[Group], int]:
+    """The causes of both, most failures first, ``most`` of them; and how many there are.
+
+    ``kind``: only causes that have hit it, whole.
+    """
+    found: dict[str, Group] = {}
+    for row in window.rows:
+        if row.error_fingerprint is not None:
+            group = found.setdefault(row.error_fingerprint, Group(row.error_fingerprint))
+            group.failed += 1
+            group.kinds[row.kind] += 1
+    for fingerprint, waiting in line.causes.items():
+        group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
+        group.waiting = waiting
+        group.kinds.update(waiting.kinds)
+    hit = [group for group in found.values() if kind is None or kind in group.kinds]
+    ordered = sorted(
+        hit, key=lambda g: (-g.failed, -g.waiting.queued, -g.waiting.held, g.fingerprint)
+    )
+    shown = ordered[:most]
+    _detail(database, shown, COUNTED)
+    for group in shown:
+        mine = (r.finished_at for r in window.rows if r.error_fingerprint == group.fingerprint)
+        group.buckets = buckets_of(mine, window.start, now)
+    return shown, len(ordered)
+
+
+def group_of(
+    database: Database, fingerprint: str, window: Window, line: Line, now: datetime, *, bound: int
+) -> Group:
+    """One cause; without any job that has it, nothing in it is known."""
+    group = Group(fingerprint, waiting=line.causes.get(fingerprint, Waiting()))
+    group.error_class = group.waiting.error_class
+    mine = [row for row in window.rows if row.error_fingerprint == fingerprint]
+    group.failed = len(mine)
+    group.kinds = Counter(row.kind for row in mine) + group.waiting.kinds
+    group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
+    _detail(database, [group], bound)
+    return group
+
+
+def newest_alike(database: Database, fingerprint: str, *, limit: int = SHOWN_IDS) -> list[int]:
+    """The ids of the newest failures of one cause, the newest first."""
+    return [row.id for row in run(database, _NEWEST_ALIKE, fingerprint=fingerprint, limit=limit)]
+
+
+def buckets_of(
+    instants: Iterable[datetime], start: datetime | None, end: datetime, *, number: int = BUCKETS
+) -> list[int]:
+    """How many of the instants lie in each of ``number`` equal parts of the time up to ``end``."""
+    counts = [0] * number
+    if start is None:
+        return counts
+    span = max((end - start).total_seconds(), 1.0)
+    for instant in instants:
+        place = int((instant - start).total_seconds() / span * number)
+        counts[min(max(place, 0), number - 1)] += 1
+    return counts
+
+
+def _add(waiting: Waiting, row: Row[Any]) -> None:
+    if row.status == "held":
+        waiting.held += row.jobs
+    else:
+        waiting.queued += row.jobs
+    waiting.kinds[row.kind] += row.jobs
+    lefts = [n for n in (waiting.least_left, row.least_left) if n is not None]
+    waiting.least_left = min(lefts, default=None)
+    waiting.most_left = max(waiting.most_left or 0, row.most_left)
+    waiting.ids = sorted({*waiting.ids, *row.ids})[:SHOWN_IDS]
+    waiting.error_class = waiting.error_class or row.error_class
+
+
+def _detail(database: Database, groups: Sequence[Group], bound: int) -> None:
+    """Add what only the rows of each cause tell."""
+    of = {group.fingerprint: group for group in groups}
+    for row in run(database, _DETAILS, fingerprints=list(of), bound=bound + 1):
+        group = of[row.fingerprint]
+        group.all_failed, group.newest_id = row.failed, row.newest_id
+        group.first_at, group.last_at = row.first_at, row.last_at
+        group.error_class = row.error_class or group.error_class
+        group.message = None if row.message is None else blanked(row.message)

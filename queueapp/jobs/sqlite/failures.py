@@ -1,0 +1,91 @@
+"""Failures by cause, releases and payloads side by side, without LATERAL and arrays."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from queueapp.jobs.queries import deploys, failures, payloads
+from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
+
+_LOOKED = """
+SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
+WHERE status = :status {only} ORDER BY {order} LIMIT :limit"""
+_ORDERS = {
+    "queued": ("", "priority DESC, available_at, created_at, id"),
+    "held": ("AND held_for = 'kind'", "kind, id"),
+}
+_GROUP = ("error_fingerprint", "kind", "error_class", "jobs", "least_left", "most_left", "ids")
+
+
+@instead_of(failures._WAITING)
+def _waiting(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    answers: list[tuple[Any, ...]] = []
+    for status, (only, order) in _ORDERS.items():
+        text = _LOOKED.format(only=only, order=order)
+        looked = fetch(connection, text, status=status, limit=given["limit"])
+        groups: dict[tuple[str, str], list[Row[Any]]] = defaultdict(list)
+        for row in looked:
+            if row.error_fingerprint is not None and (
+                given["fingerprint"] in (None, row.error_fingerprint)
+            ):
+                groups[row.error_fingerprint, row.kind].append(row)
+        told = [(*cause, *_told(rows)) for cause, rows in groups.items()]
+        answers += [(status, len(looked), *one) for one in told or [(None,) * len(_GROUP)]]
+    return made(("status", "looked", *_GROUP), answers)
+
+
+def _told(rows: Sequence[Row[Any]]) -> tuple[Any, ...]:
+    left = [row.max_attempts - row.attempts for row in rows]
+    ids = sorted(row.id for row in rows)[: failures.SHOWN_IDS]
+    error_class = max((row.error_class for row in rows if row.error_class), default=None)
+    return error_class, len(rows), min(left), max(left), ids
+
+
+_ALIKE = "status = 'failed' AND error_fingerprint = f.value"
+_NEWEST = f"SELECT id FROM jobs WHERE {_ALIKE} ORDER BY finished_at DESC, id DESC LIMIT 1"
+reworded(
+    failures._DETAILS,
+    f"""
+SELECT f.value AS fingerprint,
+  (SELECT min(finished_at) FROM jobs WHERE {_ALIKE}) AS "first_at [instant_text]",
+  newest.finished_at AS last_at, newest.id AS newest_id, newest.error_class,
+  substr(newest.error_message, 1, 500) AS message,
+  (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_ALIKE} LIMIT :bound)) AS failed
+FROM json_each(:fingerprints) f LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
+""",
+)
+
+reworded(
+    deploys._RELEASES,
+    """
+SELECT data ->> 'release' AS release, min(created_at) AS "first_at [instant_text]"
+FROM job_events
+WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :lately
+  AND data ->> 'release' IS NOT NULL
+GROUP BY 1 ORDER BY 2 DESC LIMIT 2
+""",
+)
+
+_PAYLOADS = """
+SELECT id, payload AS "payload [json_text]" FROM jobs
+WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+"""
+
+
+@instead_of(payloads._FIELDS)
+def _fields(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    found = []
+    for row in fetch(connection, _PAYLOADS, **given):
+        payload = row.payload if isinstance(row.payload, dict) else {"": row.payload}
+        for name in sorted(payload)[: payloads.MOST_FIELDS]:
+            text = json.dumps(payload[name], ensure_ascii=False)
+            mark = sha256(text.encode()).hexdigest()
+            cut = len(text) > payloads.SHOWN
+            found.append((row.id, name[:100], text[: payloads.SHOWN], cut, mark))
+    return made(("id", "name", "shown", "cut", "mark"), sorted(found, key=lambda f: (f[1], f[0])))

@@ -1,0 +1,190 @@
+"""The pages of causes: what they say, and what their buttons plan."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import control, operations, transitions
+from queueapp.jobs.failure import described
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.operations import Operation
+from queueapp.jobs.queries import failures
+from queueapp.jobs.status import Event, Status
+from tests.console.conftest import Console, words
+from tests.factories import HOLDER, claim_one, make_job, outcome
+
+TRACE = """Traceback (most recent call last):
+  File "/srv/lib/python3.11/site-packages/http/client.py", line 7, in call
+    go()
+  File "/srv/shop/mail.py", line 12, in send
+    render(<template>)
+"""
+
+
+def fail(session: Session, message: str = "no account 1", verb: str = "fail", **fields: Any) -> str:
+    """Have a job fail; the fingerprint. Not committed."""
+    job = make_job(session, **fields)
+    failure = described("KeyError", message)
+    data = {"traceback": TRACE}
+    ends = [outcome(claim_one(session, job.id), verb, failure=failure, data=data)]
+    transitions.settle(session, ends, actor=HOLDER.name)
+    return failure.fingerprint
+
+
+def planned(session: Session, location: str | None) -> Operation:
+    match = re.fullmatch("/operations/([0-9a-f]{16})", location or "")
+    assert match
+    session.rollback()
+    return operations.find(session, match[1])
+
+
+def test_an_empty_page_of_causes_teaches(console: Console) -> None:
+    assert "No job has failed" in words(console.get("/errors"))
+
+
+def test_causes_are_listed_with_what_the_window_was(
+    console: Console, session: Session, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(failures.failure_window, "__kwdefaults__", {"limit": 3})
+    fail(session, "no <account> 7", kind="demo.sleep", payload={"seconds": 1})
+    common = fail(session, "no <account> 8")
+    fail(session, "no <account> 9")
+    rare = fail(session, "another")
+    fail(session, "no <account> 1", verb="retry", max_attempts=4)
+    session.commit()
+
+    page = console.get("/errors")
+
+    text = words(page)
+    assert "The newest 3 failures, back to" in text
+    assert [*re.findall(r'href="/errors/([0-9a-f]{16})"', page)] == [common, rare]
+    assert "no <account> ?" in text
+    row = words(page[page.index(f'id="cause-{common}"') : page.index(f'id="cause-{rare}"')])
+    assert "2 of 3 67 %" in row
+    assert "1 3 attempts left" in row
+    # Older failures are there, none of them of the rare cause.
+    assert page.count('class="new"') == 1
+    assert page.index('class="new"') > page.index(f'id="cause-{rare}"')
+
+
+def test_the_list_is_narrowed_to_causes_that_have_hit_a_kind(
+    console: Console, session: Session
+) -> None:
+    both = {fail(session, "no account 1", kind=kind) for kind in ("demo.fail", "demo.echo")}
+    fail(session, "another")
+    session.commit()
+
+    page = console.get("/errors?kind=demo.fail")
+
+    assert set(re.findall(r'href="/errors/([0-9a-f]{16})"', page)) == both
+    assert 'value="demo.fail"' in page
+    assert console.client.get("/errors?kind=").location == "/errors"
+    assert "has hit the kind <no>" in words(console.get("/errors?kind=<no>"))
+
+
+def test_a_cause_is_new_since_the_deploy_that_brought_it(
+    console: Console, session: Session
+) -> None:
+    old = fail(session, "old")
+    for worker, release in (("a", "v1"), ("b", "v2")):
+        control.record(
+            session, Event.WORKER_SEEN, scope=f"worker:{worker}", actor=f"worker:{worker}",
+            data={"release": release},
+        )  # fmt: skip
+    new = fail(session, "new")
+    session.commit()
+
+    assert "new since v2" not in words(console.get(f"/errors/{old}"))
+    assert "new since v2" in words(console.get(f"/errors/{new}"))
+
+
+def test_the_page_of_a_cause_shows_a_sample_and_where_payloads_differ(
+    console: Console, session: Session
+) -> None:
+    payloads = [{"message": f"<b>{number}</b>", "lang": "de"} for number in range(3)]
+    [fingerprint] = {fail(session, f"no account {n}", payload=p) for n, p in enumerate(payloads)}
+    fail(session, "no account 9", verb="retry", kind="demo.fail")
+    session.commit()
+
+    page = console.get(f"/errors/{fingerprint}")
+
+    text = words(page)
+    for wanted in (
+        "KeyError", "no account ?", "100 % of the newest 3 failures", "Retry all 3 failed",
+        "Cancel the 1 waiting", '"<b>0</b>"', '"<b>2</b>"', "not there",
+        "send /srv/shop/mail.py:12", "render(<template>)", "The whole traceback",
+    ):  # fmt: skip
+        assert wanted in text, wanted
+    frames = page[page.index('class="frames"') : page.index("</ol>")]
+    assert "client.py" not in frames
+    assert "<b>0" not in page
+    # With three failed jobs there is no rest that could wait for five.
+    assert "Retry 5 first" not in text
+    assert f"/api/jobs?status=failed&amp;fingerprint={fingerprint}" in page
+
+
+def test_a_cause_without_jobs_says_what_became_of_them(console: Console) -> None:
+    text = words(console.get("/errors/0123456789abcdef"))
+
+    assert "No job has this error now" in text
+    assert console.client.get("/errors/nonsense").status_code == 404
+
+
+def test_an_unchanged_page_of_causes_is_not_sent_again(console: Console, session: Session) -> None:
+    fingerprint = fail(session)
+    session.commit()
+
+    assert console.unchanged("/errors").status_code == 304
+    assert console.unchanged(f"/errors/{fingerprint}").status_code == 304
+
+
+def test_each_button_plans_for_its_part_of_the_cause(console: Console, session: Session) -> None:
+    [fingerprint] = {fail(session, f"no account {number}") for number in range(7)}
+    fail(session, "no account 7", verb="retry")
+    held = fail(session, "no account 8", verb="retry")
+    fail(session, "another")
+    held_id = session.scalars(
+        sa.select(sa.func.max(Job.id)).where(Job.error_fingerprint == held)
+    ).one()
+    transitions.hold(session, [held_id], held_for="kind", actor="user:ana")
+    session.commit()
+
+    made = {
+        verb: planned(
+            session,
+            console.post(f"/errors/{fingerprint}", verb=verb, reason="it is back").location,
+        )
+        for verb in ("retry", "canary", "cancel")
+    }
+
+    assert {verb: (one.verb, one.counts.by_status) for verb, one in made.items()} == {
+        "retry": ("retry", {"failed": 7}),
+        "canary": ("retry", {"failed": 7}),
+        "cancel": ("cancel", {"queued": 1, "held": 1}),
+    }
+    assert {one.state for one in made.values()} == {"planned"}
+    assert [one.canary is not None for one in made.values()] == [False, True, False]
+    assert {(one.reason, one.planned_by) for one in made.values()} == {("it is back", "user:local")}
+
+
+def test_a_plan_without_a_reason_or_a_verb_is_refused(console: Console, session: Session) -> None:
+    fingerprint = fail(session)
+    session.commit()
+
+    for form in ({"verb": "retry", "reason": " "}, {"verb": "purge", "reason": "x"}, {}):
+        assert console.post(f"/errors/{fingerprint}", **form).status_code == 400
+    lines = sa.select(sa.func.count()).where(JobEvent.scope.is_not(None))
+    assert session.scalar(lines) == 0
+
+
+def test_the_job_leads_to_its_cause_and_now_to_all(console: Console, session: Session) -> None:
+    fingerprint = fail(session)
+    job_id = session.scalar(sa.select(Job.id).where(Job.status == Status.FAILED))
+    session.commit()
+
+    assert f'href="/errors/{fingerprint}"' in console.get(f"/jobs/{job_id}")
+    assert 'href="/errors"' in console.get("/")

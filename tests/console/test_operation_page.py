@@ -1,0 +1,204 @@
+"""The page of an operation: the question, the way through, the canary, the end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp.console import operations as views
+from queueapp.jobs import operations, transitions
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.operations import driver
+from queueapp.jobs.queries import JobFilter
+from queueapp.jobs.status import Status
+from tests.console.conftest import PANEL, Console, words
+from tests.factories import HOLDER, claim_one, make_job, outcome
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs in a batch, one batch in a request."""
+    monkeypatch.setattr(driver, "BATCH", 2)
+    monkeypatch.setattr(views, "LONGEST_S", 0)
+
+
+def plan(session: Session, jobs: int, *, canary: bool = False) -> tuple[str, list[int]]:
+    """The address of a planned retry of so many failed jobs, and those."""
+    ids = [make_job(session, Status.FAILED, kind="demo.echo").id for _ in range(jobs)]
+    session.commit()
+    where = JobFilter(status=(Status.FAILED,), kind="demo.echo")
+    found = operations.survey(session, "retry", where)
+    made = operations.plan(
+        session, found, how={}, actor="user:ana", reason="<it> is back",
+        canary=operations.Terms() if canary else None,
+    )  # fmt: skip
+    session.commit()
+    return f"/operations/{made.id}", ids
+
+
+def statuses(session: Session) -> list[str]:
+    session.rollback()
+    return list(session.scalars(sa.select(Job.status).order_by(Job.id)))
+
+
+def script(console: Console, path: str) -> Any:
+    """What the page's script sends to go on."""
+    return console.client.post(path, headers=PANEL)
+
+
+def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Session) -> None:
+    address, ids = plan(session, 12)
+
+    page = console.get(address)
+
+    text = words(page)
+    for wanted in (
+        "Retry 12 jobs?", "with all attempts anew", "12 failed", "kind demo.echo", "<it> is back",
+        "user:ana", "Leave as it is",
+    ):  # fmt: skip
+        assert wanted in text, wanted
+    assert [int(found) for found in re.findall('id="sample-([0-9]+)"', page)] == ids[:10]
+    assert 'href="/jobs?status=failed&amp;kind=demo.echo"' in page
+    assert f'href="/api{address}"' in page
+    assert 'name="count"' not in page
+    assert statuses(session) == ["failed"] * 12
+
+
+def test_without_scripts_each_click_goes_a_bit_further(
+    console: Console, session: Session, slowly: None
+) -> None:
+    address, ids = plan(session, 5)
+
+    answers = [console.post(f"{address}/apply") for _ in range(2)]
+    between = words(console.get(address))
+    last = console.post(f"{address}/apply")
+
+    assert {(a.status_code, a.location) for a in (*answers, last)} == {(303, address)}
+    assert "Retrying 5 jobs: 4 done" in between
+    assert "Continue" in between
+    assert "Done: 5 jobs retried" in words(console.get(address))
+    assert statuses(session) == ["queued"] * 5
+    mine = [
+        line.job_id
+        for line in session.scalars(sa.select(JobEvent).where(JobEvent.event == "requeued"))
+        if (line.actor, line.data["via"]) == ("user:local", "console") and line.job_id
+    ]
+    assert sorted(mine) == ids
+
+
+def test_with_scripts_each_answer_asks_for_the_next_batch_until_it_is_done(
+    console: Console, session: Session, slowly: None
+) -> None:
+    address, _ids = plan(session, 3)
+
+    first, second = (script(console, f"{address}/apply") for _ in range(2))
+
+    assert 'hx-trigger="load delay:100ms, submit"' in first.text
+    # No poll beside it, which would take the form away.
+    assert "every 2s" not in first.text
+    assert "load delay" not in second.text
+    assert "Done: 3 jobs retried" in words(second.text)
+
+
+def test_a_page_that_is_only_looked_at_moves_nothing(
+    console: Console, session: Session, slowly: None
+) -> None:
+    address, _ids = plan(session, 5)
+    console.post(f"{address}/apply")
+
+    page = console.get(address)
+
+    assert "load delay" not in page
+    assert "every 2s" in page
+    assert statuses(session) == ["queued"] * 2 + ["failed"] * 3
+
+
+def test_many_jobs_are_confirmed_by_their_number(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.console.operation_story.CLICK", 2)
+    address, _ids = plan(session, 3)
+    assert 'name="count"' in console.get(address)
+
+    refused = [
+        console.post(f"{address}/apply", **form) for form in ({}, {"count": "4"}, {"count": "x"})
+    ]
+    assert {answer.status_code for answer in refused} == {400}
+    assert statuses(session) == ["failed"] * 3
+    done = console.post(f"{address}/apply", count=" 3 ")
+
+    assert done.status_code == 303
+    assert statuses(session) == ["queued"] * 3
+
+
+def test_it_is_stopped_for_good(console: Console, session: Session, slowly: None) -> None:
+    address, _ids = plan(session, 5)
+    console.post(f"{address}/apply")
+
+    assert console.post(f"{address}/stop", reason="enough").status_code == 303
+
+    text = words(console.get(address))
+    assert "Stopped: 2 of 5 jobs retried" in text
+    assert "By user:local: enough." in text
+    assert "Continue" not in text
+    assert console.post(f"{address}/apply").status_code == 409
+    assert statuses(session) == ["queued"] * 2 + ["failed"] * 3
+
+
+def test_a_plan_that_nobody_wants_moves_nothing(console: Console, session: Session) -> None:
+    address, _ids = plan(session, 2)
+
+    console.post(f"{address}/stop")
+
+    assert "Left as it is: none of 2 jobs retried By user:local." in words(console.get(address))
+    assert statuses(session) == ["failed"] * 2
+
+
+def test_a_canary_is_shown_as_it_happens(console: Console, session: Session) -> None:
+    address, ids = plan(session, 8, canary=True)
+    assert "The first 5 go ahead" in words(console.get(address))
+    console.post(f"{address}/apply")
+    for job_id, verb in zip(ids, ("succeed", "succeed", "fail", "retry"), strict=False):
+        ends = [outcome(claim_one(session, job_id), verb)]
+        transitions.settle(session, ends, actor=HOLDER.name)
+    session.commit()
+
+    page = console.get(address)
+
+    text = words(page)
+    assert "Trying 5 jobs first, of 8 jobs" in text
+    assert "2 of 5 have succeeded, 4 are needed" in text
+    rows = dict(re.findall(r'<tr id="trial-(\d+)">(.*?)</tr>', page, re.DOTALL))
+    found = [re.search('data-status="([a-z]+)"', rows[str(i)]) for i in ids[:5]]
+    assert [match and match[1] for match in found] == [
+        "succeeded", "succeeded", "failed", "queued", "queued",
+    ]  # fmt: skip
+    assert "1/5" in rows[str(ids[3])]
+    # Nothing to go on with by hand, but to stop.
+    assert "Continue" not in text
+    assert 'id="stop"' in page
+
+
+def test_a_canary_that_did_not_pass_says_so(console: Console, session: Session) -> None:
+    address, ids = plan(session, 8, canary=True)
+    console.post(f"{address}/apply")
+    transitions.cancel(session, ids[:2], actor="user:ana")
+    session.commit()
+    operations.advance(session, address.rpartition("/")[2], actor="housekeeping:w1")
+    session.commit()
+
+    text = words(console.get(address))
+
+    assert "Stopped: 5 of 8 jobs retried" in text
+    assert "0 of the first 5 succeeded; 4 were needed. The rest stays as it was." in text
+
+
+def test_an_operation_that_is_none_is_not_there(console: Console) -> None:
+    for name in ("0" * 16, "x"):
+        assert console.client.get(f"/operations/{name}").status_code == 404
+        assert console.post(f"/operations/{name}/apply").status_code == 404
+        assert console.post(f"/operations/{name}/stop").status_code == 404

@@ -64,12 +64,14 @@ class Scene:
         kinds = {kind: {"events": told, "retries": retries, **parts}} if told else {}
         for back in reversed(range(count)):
             since = ago(upto + 60 * (back + 1)).isoformat()
-            data = {"xid": "1", "id": 0, "since": since, "full": False, "kinds": kinds}
+            # Whatever stands in the ledger is counted.
+            data = {"xid": str(2**62), "id": 0, "since": since, "full": False, "kinds": kinds}
             self._event(Event.MINUTE_STATS, QUEUE, upto + 60 * back, actor="hk", data=data)
         self.session.commit()
 
     def due(self, seconds: float, **fields: Any) -> Job:
         """A job that has been due for so long."""
+        fields = {"created_at": ago(seconds), **fields}
         job = make_job(self.session, available_at=ago(seconds), **fields)
         self.session.commit()
         return job

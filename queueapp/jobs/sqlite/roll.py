@@ -1,14 +1,18 @@
-"""Who holds running jobs, where lists of ordered values cannot be made in SQL."""
+"""Who lives, and who holds running jobs, where lists of values cannot be made in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock
+from queueapp.jobs.sqlite.why import _FIRST_SIGNS, _WORKERS
+from queueapp.jobs.verdict.statements import RECENT
+from queueapp.jobs.why.facts import LIVE_S
 from queueapp.jobs.workers import statements
 
 _RUNNING = """
@@ -19,6 +23,15 @@ _NAMES = (
     *("name", "held", "started", "overdue", "lease_ends_at"),
     *("longest_id", "longest_kind", "longest_at"),
 )
+
+
+@instead_of(RECENT)
+def _recent(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    near = {"lately": clock() - timedelta(seconds=LIVE_S), "most_workers": given["limit"]}
+    first = {row.name: row.first_seen_at for row in fetch(connection, _FIRST_SIGNS, **given)}
+    rows = fetch(connection, _WORKERS, **near)
+    signs = [{**row._mapping, "first_seen_at": first.get(row.name)} for row in rows]
+    return made(("whole", "signs"), [(len(rows) < given["limit"], signs)])
 
 
 @instead_of(statements.HOLDERS)

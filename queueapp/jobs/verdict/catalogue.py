@@ -49,8 +49,9 @@ RULES: tuple[Rule, ...] = (
         "Stalled",
         _RED,
         "The first job that a live worker could run is due for longer than `stalled`, and no"
-        " attempt has ended within `quiet`. The clock starts anew with a resume, a lifted hold and"
-        " the first worker.",
+        " attempt has ended within `quiet`, unless every thread is busy with a run that is no longer"
+        " than three times the p95 of its kind. The clock starts anew with a resume, a lifted hold"
+        " and the first worker.",
         "Look at the longest runs, and cancel what is stuck.",
         (*_OLDEST, "due", "last_end_at", "running", "slots", *_LONGEST, "oldest_transaction_s"),
         ("controls", "line"),
@@ -72,7 +73,8 @@ RULES: tuple[Rule, ...] = (
         "worker_killer",
         "Worker killer",
         _RED,
-        "A job ran in two workers or more when they vanished, and has never failed with an error.",
+        "A job ran in two workers or more when they vanished, the last of them within the hour, and"
+        " has never failed with an error.",
         "Hold or cancel the job before it takes the next worker.",
         ("job_id", "kind", "status", "times", "holders", "last_at", "more_jobs"),
         ("suspects", "signs"),

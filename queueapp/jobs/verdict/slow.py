@@ -94,7 +94,9 @@ def _flowing_above(facts: Facts, priority: int) -> int | None:
     flowing = (
         one.priority
         for one in line.heads
-        if one.priority > priority and facts.age_s(one.able_at) <= facts.thresholds.starving
+        if one.priority > priority
+        and one.able_at is not None
+        and facts.age_s(one.able_at) <= facts.thresholds.starving
     )
     return max(flowing, default=None)
 

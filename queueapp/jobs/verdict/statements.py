@@ -9,6 +9,7 @@ from __future__ import annotations
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
+from queueapp.jobs.why.facts import LIVE_S
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 # Priorities that are looked at, and in each the first jobs among which one that can run is sought.
@@ -16,17 +17,23 @@ MOST_PRIORITIES = 100
 HEAD = 300
 # Jobs that were tried before are sought among so many that are due soonest, over all priorities.
 MOST_SOONEST = 2_000
-# Jobs of a kind on hold that are counted.
-MOST_HELD = 1_000
+# Jobs on hold that are counted: of a kind, and of all of them.
+MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
 MOST_HOLDERS = 1_000
+# Lines about no job, the newest, among which live workers are sought where there are many names.
+MOST_SIGNS = 10_000
 # Lines of the ledger, newest first, in which the last end of an attempt is sought.
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
 MOST_LINES = 600
 RUN_LINES = 120
+# Kinds among which the one with the most failures, or retries, is found.
+MOST_RECENT = 50
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
 GROUPS = 5
+# Kinds of a group that are told.
+MOST_HIT = 100
 # Jobs whose history is looked at, and those among which they are sought.
 MOST_SUSPECTS = 50
 KILLED = 2
@@ -37,6 +44,37 @@ SWITCHES = f"""
 SELECT statement_timestamp() AS now,
   set_config('plan_cache_mode', 'force_custom_plan', true) AS planned,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches
+"""
+
+# The last sign of each worker that lives, whatever the number of names since yesterday. All lines
+# about no job lie side by side in the index of jobs, the newest last. ``whole``: they reach back
+# over the time in which a worker signs.
+RECENT = f"""
+WITH tail AS MATERIALIZED (
+  SELECT id, scope, event, reason, data, created_at FROM job_events
+  WHERE job_id IS NULL AND {_LATELY} ORDER BY job_id DESC, id DESC LIMIT %(limit)s
+),
+newest AS (
+  SELECT DISTINCT ON (scope) id, scope, data, created_at FROM tail
+  WHERE event = 'worker_seen'
+    AND created_at >= statement_timestamp() - make_interval(secs => {LIVE_S})
+  ORDER BY scope, id DESC
+)
+SELECT (SELECT count(*) < %(limit)s
+      OR min(created_at) < statement_timestamp() - make_interval(secs => {LIVE_S})
+    FROM tail) AS whole,
+  (SELECT jsonb_agg(s) FROM (
+     SELECT n.scope AS name, n.created_at AS seen_at, n.data, gone.created_at AS stopped_at,
+       gone.reason AS stopped_for, first.created_at AS first_seen_at
+     FROM newest n
+     LEFT JOIN LATERAL (
+       SELECT created_at, reason FROM tail t
+       WHERE t.event = 'worker_stopped' AND t.scope = n.scope AND t.id > n.id LIMIT 1
+     ) gone ON true
+     CROSS JOIN LATERAL (
+       SELECT e.created_at FROM job_events e
+       WHERE e.job_id IS NULL AND e.event = 'worker_seen' AND e.scope = n.scope AND {_LATELY}
+       ORDER BY e.id LIMIT 1) first) s) AS signs
 """
 
 _DUE = """
@@ -67,14 +105,16 @@ running AS MATERIALIZED (
   FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 ),
 heads AS (
-  SELECT p.priority, due.jobs, oldest.id, oldest.kind, oldest.available_at AS at,
-    able.id AS able_id, able.kind AS able_kind, able.available_at AS able_at
+  SELECT p.priority, due.jobs, oldest.id, oldest.kind,
+    greatest(oldest.available_at, oldest.created_at) AS at,
+    able.id AS able_id, able.kind AS able_kind,
+    greatest(able.available_at, able.created_at) AS able_at
   FROM priorities p
-  CROSS JOIN LATERAL ({_DUE.format(columns="id, kind, available_at", limit="1")}) oldest
+  CROSS JOIN LATERAL ({_DUE.format(columns="id, kind, available_at, created_at", limit="1")}) oldest
   CROSS JOIN LATERAL (
     SELECT count(*) AS jobs FROM ({_DUE.format(columns="1", limit=COUNT_LIMIT + 1)}) d) due
   LEFT JOIN LATERAL (
-    SELECT id, kind, available_at FROM (
+    SELECT id, kind, available_at, created_at FROM (
       {_DUE.format(columns="id, kind, available_at, created_at", limit=HEAD)}) first
     WHERE %(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])
     ORDER BY available_at, created_at, id LIMIT 1
@@ -97,12 +137,14 @@ SELECT statement_timestamp() AS now,
        (array_agg(id ORDER BY started_at, id))[1] AS first_id
      FROM running WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 3 LIMIT 200) k) AS kinds,
   (SELECT jsonb_agg(h) FROM (
-     SELECT k.kind, count(*) AS jobs, min(j.available_at) AS at
-     FROM unnest(%(held)s::text[]) AS k(kind) CROSS JOIN LATERAL (
-       SELECT j.available_at FROM jobs j
-       WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
-       ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
-     WHERE j.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
+     SELECT f.kind, count(*) AS jobs, min(f.available_at) AS at FROM (
+       SELECT k.kind, j.available_at
+       FROM unnest(%(held)s::text[]) AS k(kind) CROSS JOIN LATERAL (
+         SELECT j.available_at FROM jobs j
+         WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
+         ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
+       LIMIT {MOST_HELD_IN_ALL}) f
+     WHERE f.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
   greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed"))},
     {_STOPPED},
     (SELECT max(created_at) FROM (
@@ -115,10 +157,13 @@ _SUM = """(SELECT jsonb_object_agg(s.key, s.n) FROM (
        FROM jsonb_each(l.data->'kinds') k CROSS JOIN LATERAL jsonb_each_text(k.value->'{part}') e
        GROUP BY 1) s)"""
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
-_RETRIES = "sum(coalesce((k.value->>'retries')::bigint, 0))"
+# Of the claims that were given back it is not known whether they were retries: so as few as may be.
+_RETRIES = f"""sum(greatest(0, coalesce((k.value->>'retries')::bigint, 0)
+       - {_OF_KIND.format(event="released")} - {_OF_KIND.format(event="deferred")}))"""
 
 # ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
-# kinds that run now.
+# kinds that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
+# open transaction may keep from all of them.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
@@ -127,8 +172,16 @@ WITH lines AS MATERIALIZED (
 ),
 hour AS MATERIALIZED (
   SELECT * FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
+),
+counted AS MATERIALIZED (
+  SELECT (data->>'xid')::xid8 AS xid, (data->>'id')::bigint AS id FROM lines
+  ORDER BY lines.id DESC LIMIT 1
 )
 SELECT statement_timestamp() AS now,
+  (SELECT min(u.created_at) FROM counted c CROSS JOIN LATERAL (
+     SELECT job_id, created_at FROM job_events e
+     WHERE {_LATELY} AND (e.xid, e.id) > (c.xid, c.id)
+     ORDER BY e.xid, e.id LIMIT {TAIL}) u WHERE u.job_id IS NOT NULL) AS uncounted_at,
   (SELECT jsonb_agg(jsonb_build_object(
      'at', l.created_at, 'since', l.data->>'since', 'events', {_SUM.format(part="events")},
      'waits', {_SUM.format(part="wait")},
@@ -141,7 +194,7 @@ SELECT statement_timestamp() AS now,
          + {_OF_KIND.format(event="retry_scheduled")}) AS failures
      FROM hour l CROSS JOIN LATERAL jsonb_each(l.data->'kinds') k
      WHERE l.created_at > statement_timestamp() - interval '630 s'
-     GROUP BY 1 ORDER BY 4 DESC, 3 DESC LIMIT 5) r) AS recent,
+     GROUP BY 1 ORDER BY 4 DESC, 3 DESC LIMIT {MOST_RECENT}) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
      SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n
@@ -221,7 +274,8 @@ groups AS (
     count(*) - count(finished_at) AS retrying, max(finished_at) AS last_at,
     (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
     (array_agg(kind ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS kind,
-    count(DISTINCT kind) AS kinds, max(id) AS sample
+    count(DISTINCT kind) AS kinds, (array_agg(DISTINCT kind))[1:{MOST_HIT}] AS hit,
+    max(id) AS sample
   FROM (SELECT * FROM failed UNION ALL SELECT * FROM retrying) both_
   GROUP BY 1 ORDER BY count(*) DESC, max(id) DESC LIMIT {GROUPS}
 )

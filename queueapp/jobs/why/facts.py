@@ -50,6 +50,10 @@ class Worker:
         """Whether it has been heard of lately, and not of its end."""
         return self.stopped_at is None and (now - self.seen_at).total_seconds() <= LIVE_S
 
+    def ended_by(self, now: datetime) -> datetime:
+        """When it ended, as far as that is known; ``now`` while it lives."""
+        return min(now, self.stopped_at or self.seen_at + timedelta(seconds=LIVE_S))
+
 
 @dataclass(frozen=True)
 class Busy:

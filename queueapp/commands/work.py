@@ -24,6 +24,7 @@ from queueapp.config import Settings
 from queueapp.connections import (
     WORKER_LINES,
     address_of,
+    is_nameless,
     listen_connection,
     take_role,
     worker_engine,
@@ -186,6 +187,7 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
         # Without threads nobody waits for new jobs.
         listen=chosen["concurrency"] > 0 and not (settings.pooler or settings.is_sqlite),
         release=settings.release,
+        nameless=is_nameless(settings),
     )
 
 

@@ -25,6 +25,7 @@ from queueapp.jobs.verdict import (
 from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
 from queueapp.jobs.verdict.facts import System
 from queueapp.jobs.verdict.minutes import read_minutes
+from queueapp.jobs.why import statement as why_statement
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.filling import FINISHED, analyze, fill
 from tests.jobs.plans import sequential_scans, statements_of
@@ -135,7 +136,7 @@ def test_however_many_names_have_signed_the_living_are_known(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, alive: bool
 ) -> None:
     """Short-lived workers, as a cron job starts them: not all of them are read."""
-    monkeypatch.setattr(reading, "MOST_WORKERS", 2)
+    monkeypatch.setattr(why_statement, "MOST_WORKERS", 2)
     for name in ("a", "b", "c"):
         scene.worker(name, seen=4000, since=5000)
     scene.due(30)
@@ -150,8 +151,8 @@ def test_however_many_names_have_signed_the_living_are_known(
 def test_signs_that_nobody_can_look_through_make_it_unknown(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_WORKERS", 2)
-    monkeypatch.setattr(statements, "MOST_SIGNS", 1)
+    monkeypatch.setattr(why_statement, "MOST_WORKERS", 2)
+    monkeypatch.setattr(why_statement, "MOST_SIGNS", 1)
     for name in ("a", "b", "c"):
         scene.worker(name, seen=20)
 
@@ -720,7 +721,7 @@ def test_the_first_rule_that_applies_is_the_verdict_and_the_others_stand_below(
 def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A reading takes longer than it may."""
     monkeypatch.setattr(reading, "READING_S", 0.3)
-    owner = statements if hasattr(statements, name) else reading
+    owner = statements if hasattr(statements, name) else why_statement
     monkeypatch.setattr(owner, name, "SELECT pg_sleep(2)")
 
 

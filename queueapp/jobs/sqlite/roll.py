@@ -11,8 +11,7 @@ from sqlalchemy import Connection, Row
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock
 from queueapp.jobs.sqlite.why import _FIRST_SIGNS, _WORKERS
-from queueapp.jobs.verdict.statements import RECENT
-from queueapp.jobs.why.facts import LIVE_S
+from queueapp.jobs.why import statement
 from queueapp.jobs.workers import statements
 
 _RUNNING = """
@@ -25,13 +24,13 @@ _NAMES = (
 )
 
 
-@instead_of(RECENT)
+@instead_of(statement.RECENT)
 def _recent(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-    near = {"lately": clock() - timedelta(seconds=LIVE_S), "most_workers": given["limit"]}
+    near = {"lately": clock() - timedelta(seconds=given["live_s"])}
     first = {row.name: row.first_seen_at for row in fetch(connection, _FIRST_SIGNS, **given)}
-    rows = fetch(connection, _WORKERS, **near)
+    rows = fetch(connection, _WORKERS, **near, most_workers=given["most_signs"])
     signs = [{**row._mapping, "first_seen_at": first.get(row.name)} for row in rows]
-    return made(("whole", "signs"), [(len(rows) < given["limit"], signs)])
+    return made(("whole", "signs"), [(len(rows) < given["most_signs"], signs)])
 
 
 @instead_of(statements.HOLDERS)

@@ -121,7 +121,7 @@ class Hour:
 
 @dataclass(frozen=True)
 class Signs:
-    """Everybody who has signed as a worker since yesterday."""
+    """Who has signed as a worker since yesterday; ``all_known``: nobody who lives is missing."""
 
     workers: Sequence[Worker] = ()
     all_known: bool = True

@@ -33,8 +33,7 @@ from queueapp.jobs.verdict.facts import (
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
-from queueapp.jobs.why.facts import days_around, worker_of
-from queueapp.jobs.why.statement import MOST_WORKERS, WORKERS
+from queueapp.jobs.why.facts import days_around, signs
 from queueapp.jobs.why.words import span
 
 T = TypeVar("T")
@@ -76,10 +75,10 @@ class _Reader:
         first = self._part("switches", self._switches)
         now, controls = first or (database_now(self._database), None)
         self._days = days_around(now, now)
-        signs = self._part("workers", self._signs)
-        if signs and not signs.all_known:
+        seen = self._part("workers", self._signs, now)
+        if seen and not seen.all_known:
             self._unread.append(Unread("workers", "more have signed lately than are looked at"))
-        line = self._part("line", self._line, _kinds_of(signs, controls, now), controls)
+        line = self._part("line", self._line, _kinds_of(seen, controls, now), controls)
         running = [kind.kind for kind in line.kinds] if line else []
         hour = self._part("minutes", self._hour, running)
         facts = Facts(
@@ -87,7 +86,7 @@ class _Reader:
             thresholds=thresholds,
             expected_workers=expected_workers,
             controls=controls,
-            signs=signs,
+            signs=seen,
             line=line,
             hour=hour,
             suspects=self._part("suspects", self._suspects),
@@ -108,16 +107,8 @@ class _Reader:
         row: Any = run(self._database, statements.SWITCHES, switches=SWITCH_EVENTS, since=None)[0]
         return row.now, read_switches(row.switches or ())
 
-    def _signs(self) -> Signs:
-        rows = run(self._database, WORKERS, most_workers=MOST_WORKERS, **self._near)
-        workers = [worker_of(row._asdict()) for row in rows]
-        if len(workers) < MOST_WORKERS:
-            return Signs(workers)
-        # Short-lived workers leave more names than are read: who lives is asked by itself.
-        row = run(self._database, statements.RECENT, limit=statements.MOST_SIGNS, **self._near)[0]
-        near = {sign["name"]: worker_of(sign) for sign in row.signs or ()}
-        others = [one for one in workers if one.name not in near]
-        return Signs([*near.values(), *others], all_known=row.whole)
+    def _signs(self, now: datetime) -> Signs:
+        return Signs(*signs(self._database, now))
 
     def _line(self, kinds: Sequence[str] | None, controls: Controls | None) -> Line:
         row: Any = run(
@@ -184,9 +175,9 @@ class _Reader:
 _COUNTS = ("starts", "retries", "failures")
 
 
-def _kinds_of(signs: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:
+def _kinds_of(seen: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:
     """The kinds that live workers run and nobody holds; None where that is not known."""
-    known = signs.live(now) if signs and signs.all_known else []
+    known = seen.live(now) if seen and seen.all_known else []
     live = [worker for worker in known if worker.slots]
     if not live:
         return None

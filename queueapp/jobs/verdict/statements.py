@@ -9,7 +9,6 @@ from __future__ import annotations
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
-from queueapp.jobs.why.facts import LIVE_S
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 # Priorities that are looked at, and in each the first jobs among which one that can run is sought.
@@ -20,8 +19,6 @@ MOST_SOONEST = 2_000
 # Jobs on hold that are counted: of a kind, and of all of them.
 MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
 MOST_HOLDERS = 1_000
-# Lines about no job, the newest, among which live workers are sought where there are many names.
-MOST_SIGNS = 10_000
 # Lines of the ledger, newest first, in which the last end of an attempt is sought.
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
@@ -44,37 +41,6 @@ SWITCHES = f"""
 SELECT statement_timestamp() AS now,
   set_config('plan_cache_mode', 'force_custom_plan', true) AS planned,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches
-"""
-
-# The last sign of each worker that lives, whatever the number of names since yesterday. All lines
-# about no job lie side by side in the index of jobs, the newest last. ``whole``: they reach back
-# over the time in which a worker signs.
-RECENT = f"""
-WITH tail AS MATERIALIZED (
-  SELECT id, scope, event, reason, data, created_at FROM job_events
-  WHERE job_id IS NULL AND {_LATELY} ORDER BY job_id DESC, id DESC LIMIT %(limit)s
-),
-newest AS (
-  SELECT DISTINCT ON (scope) id, scope, data, created_at FROM tail
-  WHERE event = 'worker_seen'
-    AND created_at >= statement_timestamp() - make_interval(secs => {LIVE_S})
-  ORDER BY scope, id DESC
-)
-SELECT (SELECT count(*) < %(limit)s
-      OR min(created_at) < statement_timestamp() - make_interval(secs => {LIVE_S})
-    FROM tail) AS whole,
-  (SELECT jsonb_agg(s) FROM (
-     SELECT n.scope AS name, n.created_at AS seen_at, n.data, gone.created_at AS stopped_at,
-       gone.reason AS stopped_for, first.created_at AS first_seen_at
-     FROM newest n
-     LEFT JOIN LATERAL (
-       SELECT created_at, reason FROM tail t
-       WHERE t.event = 'worker_stopped' AND t.scope = n.scope AND t.id > n.id LIMIT 1
-     ) gone ON true
-     CROSS JOIN LATERAL (
-       SELECT e.created_at FROM job_events e
-       WHERE e.job_id IS NULL AND e.event = 'worker_seen' AND e.scope = n.scope AND {_LATELY}
-       ORDER BY e.id LIMIT 1) first) s) AS signs
 """
 
 _DUE = """

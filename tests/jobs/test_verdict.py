@@ -627,6 +627,18 @@ def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Sce
     assert found.first.sentence.endswith("At these rates the line never empties.")
 
 
+def test_what_waited_behind_a_pause_may_take_its_time(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.minutes(enqueued=100)
+    scene.event(Event.QUEUE_PAUSED, "queue", 1200)
+    scene.event(Event.QUEUE_RESUMED, "queue", 60)
+    scene.due(1100)
+    scene.running(3, priority=10)
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
 @pytest.mark.parametrize(
     "told",
     [

@@ -118,7 +118,7 @@ RULES: tuple[Rule, ...] = (
         "Starving",
         _AMBER,
         "The first job of a priority that a live worker could run is due for longer than"
-        " `starving`, while a higher priority goes on.",
+        " `starving`, while a higher priority goes on, and no pause or hold was lifted meanwhile.",
         "Raise its priority, or start more workers.",
         ("priority", *_OLDEST, "due", "higher_priority"),
         ("controls", "line"),
@@ -129,7 +129,8 @@ RULES: tuple[Rule, ...] = (
         "Falling behind",
         _AMBER,
         "For ten minutes more jobs have come than ended, and the oldest is due for longer than"
-        " `stalled` and than 95 of 100 waited five to ten minutes ago.",
+        " `stalled` and than 95 of 100 waited five to ten minutes ago; no pause or hold was lifted"
+        " meanwhile.",
         "Start more workers, or find out who creates so many.",
         ("arrived", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
         ("controls", "line", "hour"),

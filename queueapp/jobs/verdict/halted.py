@@ -140,7 +140,7 @@ def stalled(facts: Facts) -> Said | None:
     oldest = line.oldest_able
     if facts.controls.pause or oldest is None or _nobody(facts):
         return None
-    quiet_since = latest(line.ended_at, _resumed_at(facts), _working_since(facts))
+    quiet_since = latest(line.ended_at, resumed_at(facts), _working_since(facts))
     waited = facts.age_s(oldest.able_at)
     if waited <= limits.stalled or (quiet_since and facts.age_s(quiet_since) <= limits.quiet):
         return None
@@ -221,7 +221,7 @@ def _usually(facts: Facts, run: Running) -> str:
     return f" (95 of 100 end within {span(usual)})" if usual else ""
 
 
-def _resumed_at(facts: Facts) -> datetime | None:
+def resumed_at(facts: Facts) -> datetime | None:
     """When a pause or a hold was last lifted: what waited behind it may wait a moment more."""
     assert facts.controls is not None
     lifts = (Event.QUEUE_RESUMED, Event.KIND_UNHELD)

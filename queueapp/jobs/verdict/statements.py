@@ -118,10 +118,6 @@ SELECT statement_timestamp() AS now,
        ORDER BY xid DESC, id DESC LIMIT {TAIL}) tail WHERE event = 'retry_scheduled')) AS ended_at
 """
 
-_SUM = """(SELECT jsonb_object_agg(s.key, s.n) FROM (
-       SELECT e.key, sum(e.value::bigint) AS n
-       FROM jsonb_each(l.data->'kinds') k CROSS JOIN LATERAL jsonb_each_text(k.value->'{part}') e
-       GROUP BY 1) s)"""
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
 # Of the claims that were given back it is not known whether they were retries: so as few as may be.
 _RETRIES = f"""sum(greatest(0, coalesce((k.value->>'retries')::bigint, 0)
@@ -137,7 +133,23 @@ WITH lines AS MATERIALIZED (
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
-  SELECT * FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
+  SELECT id, created_at, data->>'since' AS since, data->'kinds' AS kinds FROM lines
+  WHERE created_at > statement_timestamp() - interval '62 min'
+),
+run_lines AS MATERIALIZED (
+  SELECT data->'kinds' AS kinds FROM lines ORDER BY id DESC LIMIT {RUN_LINES}
+),
+kinds AS MATERIALIZED (
+  SELECT h.id, h.created_at, e.key AS kind, e.value
+  FROM hour h CROSS JOIN LATERAL jsonb_each(h.kinds) e
+),
+sums AS MATERIALIZED (
+  SELECT id, part, jsonb_object_agg(key, n) AS counts FROM (
+    SELECT k.id, p.part, e.key, sum(e.value::bigint) AS n
+    FROM kinds k CROSS JOIN unnest(ARRAY['events', 'wait']) AS p(part)
+    CROSS JOIN LATERAL jsonb_each_text(k.value->p.part) e
+    GROUP BY 1, 2, 3) s
+  GROUP BY 1, 2
 ),
 counted AS MATERIALIZED (
   SELECT (data->>'xid')::xid8 AS xid, (data->>'id')::bigint AS id FROM lines
@@ -149,24 +161,27 @@ SELECT statement_timestamp() AS now,
      WHERE {_LATELY} AND (e.xid, e.id) > (c.xid, c.id)
      ORDER BY e.xid, e.id LIMIT {TAIL}) u WHERE u.job_id IS NOT NULL) AS uncounted_at,
   (SELECT jsonb_agg(jsonb_build_object(
-     'at', l.created_at, 'since', l.data->>'since', 'events', {_SUM.format(part="events")},
-     'waits', {_SUM.format(part="wait")},
-     'retries', (SELECT {_RETRIES} FROM jsonb_each(l.data->'kinds') k)) ORDER BY l.id)
-   FROM hour l) AS minutes,
+     'at', h.created_at, 'since', h.since, 'events', events.counts, 'waits', waits.counts,
+     'retries', retries.n) ORDER BY h.id)
+   FROM hour h
+   LEFT JOIN sums events ON events.id = h.id AND events.part = 'events'
+   LEFT JOIN sums waits ON waits.id = h.id AND waits.part = 'wait'
+   LEFT JOIN (SELECT k.id, {_RETRIES} AS n FROM kinds k GROUP BY 1) retries ON retries.id = h.id
+  ) AS minutes,
   (SELECT jsonb_agg(r) FROM (
-     SELECT k.key AS kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
+     SELECT k.kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
        {_RETRIES} AS retries,
        sum({_OF_KIND.format(event="failed")}
          + {_OF_KIND.format(event="retry_scheduled")}) AS failures
-     FROM hour l CROSS JOIN LATERAL jsonb_each(l.data->'kinds') k
-     WHERE l.created_at > statement_timestamp() - interval '630 s'
+     FROM kinds k
+     WHERE k.created_at > statement_timestamp() - interval '630 s'
      GROUP BY 1 ORDER BY 4 DESC, 3 DESC LIMIT {MOST_RECENT}) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
      SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n
-       FROM (SELECT data FROM lines ORDER BY id DESC LIMIT {RUN_LINES}) l
+       FROM run_lines l
        CROSS JOIN unnest(%(running)s::text[]) AS r(kind)
-       CROSS JOIN LATERAL jsonb_each_text(l.data->'kinds'->r.kind->'run') e
+       CROSS JOIN LATERAL jsonb_each_text(l.kinds->r.kind->'run') e
        GROUP BY 1, 2) b GROUP BY 1) k) AS runs
 """
 

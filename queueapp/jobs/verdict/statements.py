@@ -125,7 +125,7 @@ _RETRIES = f"""sum(greatest(0, coalesce((k.value->>'retries')::bigint, 0)
 
 # ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
 # kinds that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
-# open transaction may keep from all of them.
+# open transaction may keep from all of them; lines of another server, restored here, are no such.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
@@ -159,6 +159,7 @@ SELECT statement_timestamp() AS now,
   (SELECT min(u.created_at) FROM counted c CROSS JOIN LATERAL (
      SELECT job_id, created_at FROM job_events e
      WHERE {_LATELY} AND (e.xid, e.id) > (c.xid, c.id)
+       AND e.xid < pg_snapshot_xmax(pg_current_snapshot())
      ORDER BY e.xid, e.id LIMIT {TAIL}) u WHERE u.job_id IS NOT NULL) AS uncounted_at,
   (SELECT jsonb_agg(jsonb_build_object(
      'at', h.created_at, 'since', h.since, 'events', events.counts, 'waits', waits.counts,

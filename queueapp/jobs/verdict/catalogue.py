@@ -49,9 +49,9 @@ RULES: tuple[Rule, ...] = (
         "Stalled",
         _RED,
         "The first job that a live worker could run is due for longer than `stalled`, and no"
-        " attempt has ended within `quiet`; not while every thread is busy with a run no longer than"
-        " three times the p95 of its kind. The clock starts anew with a resume, a lifted hold and"
-        " the first worker.",
+        " attempt has ended within `quiet`; not while every thread is busy with a run no longer"
+        " than three times the p95 of its kind. The clock starts anew with a resume, a lifted hold"
+        " and the first worker.",
         "Look at the longest runs, and cancel what is stuck.",
         (*_OLDEST, "due", "last_end_at", "running", "slots", *_LONGEST, "oldest_transaction_s"),
         ("controls", "line"),

@@ -286,6 +286,21 @@ def test_claims_of_somebody_else_are_not_taken(console: Console, session: Sessio
 
 
 @pytest.mark.postgresql("connections")
+def test_one_that_has_only_just_begun_is_not_taken_for_dead(
+    console: Console, session: Session, connected: object
+) -> None:
+    """It holds a job before its first sign is seen, and its connections are there."""
+    [job_id] = held_by(session, ALIVE)
+    assert "It may live." in words(console.get(f"/workers/{ALIVE}"))
+    asked = console.client.get(f"/workers/release?worker={ALIVE}", headers=DIALOG).text
+
+    refused = console.click("/workers/release", worker=ALIVE, claim=claims_in(asked))
+
+    assert refused.status_code == 409
+    assert job(session, job_id).status == "running"
+
+
+@pytest.mark.postgresql("connections")
 def test_a_live_workers_jobs_are_released_only_by_who_knows_that_it_lives(
     console: Console, session: Session, connected: object
 ) -> None:

@@ -203,7 +203,7 @@ def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
 
 def test_a_hold_behind_many_others_is_found(scene: Scene) -> None:
     scene.worker()
-    kinds = [f"a.k{n:02}" for n in range(25)]
+    kinds = [f"{ECHO}{n:02}" for n in range(25)]
     for kind in kinds:
         control.hold_kind(scene.session, kind, actor="user:bo", reason="later")
     make_job(scene.session, Status.HELD, kind=kinds[-1], available_at=ago(500), held_for="kind")
@@ -408,9 +408,7 @@ def test_a_job_that_two_workers_vanished_with_kills_them(scene: Scene, session: 
     assert rules(judged(scene)) == ["healthy"]
 
 
-def test_a_worker_that_said_why_it_ended_has_not_vanished(
-    scene: Scene, session: Session
-) -> None:
+def test_a_worker_that_said_why_it_ended_has_not_vanished(scene: Scene, session: Session) -> None:
     scene.worker()
     job = make_job(session)
     lose(session, job.id, "worker:a")

@@ -177,7 +177,7 @@ def _minute(row: Row[Any]) -> dict[str, Any]:
 
 def _retries(kind: dict[str, Any]) -> int:
     given_back = sum(kind["events"].get(name, 0) for name in ("released", "deferred"))
-    return max(0, int(kind.get("retries", 0)) - given_back)
+    return int(max(0, kind.get("retries", 0) - given_back))
 
 
 def _recent(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:

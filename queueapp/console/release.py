@@ -110,8 +110,8 @@ def _refuse_if_live(session: Session, name: str) -> None:
     if found and not found.is_dead:
         raise WorkerIsLive(
             "it lives, for all that is known, so it would go on with its jobs while others begin"
-            " them: nothing was released. Cancel its jobs, or stop it; or ask again and say that you"
-            " know",
+            " them: nothing was released. Cancel its jobs, or stop it; or ask again and say that"
+            " you know",
         )
 
 

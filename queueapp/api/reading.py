@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from flask import request
 from pydantic import BaseModel, ValidationError
@@ -47,6 +48,7 @@ def read_id(text: str) -> int:
 
 def read_query(model: type[Query]) -> Query:
     """Check the query string. Raises BadRequest for an unknown, repeated or bad parameter."""
+    _refuse_other_bytes()
     given = dict(request.args.lists())
     for name, values in given.items():
         if len(values) > 1 and name not in _REPEATABLE:
@@ -56,6 +58,14 @@ def read_query(model: type[Query]) -> Query:
     except ValidationError as error:
         errors = [_parameter_problem(one, model) for one in _errors(error)]
         raise _bad_query(errors) from None
+
+
+def _refuse_other_bytes() -> None:
+    """Refuse what is not UTF-8: with a mark in its place it would only find nothing."""
+    try:
+        unquote_to_bytes(request.query_string).decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest("the query is not UTF-8, percent-encoded") from None
 
 
 def _parameter_problem(found: ErrorDetails, model: type[BaseModel]) -> Problem:

@@ -13,6 +13,7 @@ from queueapp.api.health import schema_head
 from queueapp.auth import Permission, permits
 from queueapp.extensions import db
 from queueapp.jobs.metrics import FAMILIES, Measured, Scrape, measure, samples
+from queueapp.judgement import Look
 from queueapp.shared import OLD_S, Shared, Snapshot, life_s
 from queueapp.version import VERSION
 
@@ -56,24 +57,24 @@ def shared(app: Flask) -> Shared[Measured]:
 def metrics() -> Response:
     """Tell the numbers of the queue to Prometheus, in its text format."""
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
-    look = judgement.present(app, wait_s=WAIT_S)
-    measured = shared(app).get(wait_s=WAIT_S)
-    ages = [look.age_s] if look.facts else []
-    ages += [measured.age_s] if measured.value else []
-    scrape = Scrape(
-        verdict=look.verdict,
-        facts=look.facts if look.age_s <= OLD_S else None,
-        measured=_that_holds(measured),
-        age_s=max(ages, default=None),
-        version=VERSION,
-        head=schema_head(),
+    scrape = _scrape(
+        judgement.present(app, wait_s=WAIT_S), shared(app).get(wait_s=WAIT_S), schema_head()
     )
     return Response(exposition(FAMILIES, samples(scrape)), content_type=CONTENT_TYPE)
 
 
-def _that_holds(snapshot: Snapshot[Measured]) -> Measured | None:
-    """What was measured, unless it is too old or the last try came to nothing."""
-    return snapshot.present if snapshot.failure is None else None
+def _scrape(look: Look, measured: Snapshot[Measured], head: str | None) -> Scrape:
+    """What still says something of now; what was measured not once a try has come to nothing."""
+    ages = [look.age_s] if look.facts else []
+    ages += [measured.age_s] if measured.value else []
+    return Scrape(
+        verdict=look.verdict,
+        facts=look.facts if look.age_s <= OLD_S else None,
+        measured=None if measured.failure else measured.present,
+        age_s=max(ages, default=None),
+        version=VERSION,
+        head=head,
+    )
 
 
 def _measure(app: Flask) -> Measured:

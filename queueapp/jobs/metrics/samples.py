@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
+from typing import Any
 
 from queueapp.jobs.metrics.measuring import PARTS, Measured, Statistics
 from queueapp.jobs.minute_totals import KIND_EVENTS, OTHER
@@ -72,6 +73,7 @@ def samples(scrape: Scrape) -> Iterator[Sample]:
     yield from _of_counts(measured)
     if measured.statistics is not None:
         yield from _of_statistics(measured.statistics, measured.now)
+        yield from _of_totals(measured.statistics.totals)
     yield from _of_database(measured, facts, scrape.head)
 
 
@@ -107,7 +109,7 @@ def _of_facts(facts: Facts) -> Iterator[Sample]:
 
 def _of_numbers(numbers: Numbers, facts: Facts) -> Iterator[Sample]:
     yield Sample("queue_workers_expected", facts.expected_workers)
-    told = {
+    told: dict[str, float | None] = {
         "queue_workers_alive": numbers.alive,
         "queue_slots": numbers.slots,
         "queue_slots_busy": _busy(facts),
@@ -170,17 +172,20 @@ def _of_statistics(told: Statistics, now: datetime) -> Iterator[Sample]:
         for share in QUANTILES:
             value = _or_nan(quantile_s(histogram, share))
             yield Sample(f"queue_recent_{name}_seconds", value, {"quantile": f"{share:g}"})
-    events = told.totals.get("events") or {}
+
+
+def _of_totals(totals: Mapping[str, Any]) -> Iterator[Sample]:
+    events = totals.get("events") or {}
     for event in JOB_EVENTS:
         yield Sample("queue_events_total", events.get(event, 0), {"event": event.value})
-    yield Sample("queue_retries_total", told.totals.get("retries") or 0)
-    for kind, of_kind in {OTHER: {}, **(told.totals.get("kinds") or {})}.items():
-        counts = of_kind.get("events") or {}
+    yield Sample("queue_retries_total", totals.get("retries") or 0)
+    kinds: dict[str, Any] = {OTHER: {"events": {}}, **(totals.get("kinds") or {})}
+    for kind, counted in kinds.items():
         for event in KIND_EVENTS:
             labels = {"kind": kind, "event": event.value}
-            yield Sample("queue_kind_events_total", counts.get(event, 0), labels)
+            yield Sample("queue_kind_events_total", counted["events"].get(event, 0), labels)
     for part in ("wait", "run"):
-        yield from _of_histogram(f"queue_{part}_seconds", told.totals.get(part) or {})
+        yield from _of_histogram(f"queue_{part}_seconds", totals.get(part) or {})
 
 
 def _of_histogram(name: str, buckets: Mapping[str, int]) -> Iterator[Sample]:

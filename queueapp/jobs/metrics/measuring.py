@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.queries import bound_reads, database_now, failed_since, status_counts
@@ -16,8 +16,6 @@ from queueapp.jobs.system.activity import CONNECTIONS, NOTIFY, nearest_limit
 from queueapp.jobs.system.server import REVISIONS
 from queueapp.jobs.system.storage import DEAD
 from queueapp.jobs.why.facts import days_around
-
-T = TypeVar("T")
 
 HOUR = timedelta(hours=1)
 # Lines that are read, and how far back those go that the recent numbers are made from.

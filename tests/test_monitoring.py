@@ -31,7 +31,7 @@ LABELS = {
 }
 # What Prometheus adds to every series.
 SCRAPED = {"job", "instance"}
-VALUES = {
+VALUES: dict[tuple[str, str], set[Any]] = {
     ("queue_verdict_rule", "rule"): {*(rule.code for rule in RULES), UNKNOWN, HEALTHY},
     ("queue_finding_level", "rule"): {rule.code for rule in RULES},
     ("queue_jobs", "status"): set(Status),
@@ -124,7 +124,9 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_red_rule_of_the_verdict_pages_somebody() -> None:
-    paged = " ".join(rule["expr"] for rule in RULES_OF_ALERTS if rule["labels"]["severity"] == "page")
+    paged = " ".join(
+        rule["expr"] for rule in RULES_OF_ALERTS if rule["labels"]["severity"] == "page"
+    )
 
     assert [rule.code for rule in RULES if "red" in rule.levels and rule.code not in paged] == []
 
@@ -132,7 +134,9 @@ def test_every_red_rule_of_the_verdict_pages_somebody() -> None:
 def test_every_rule_of_the_verdict_says_what_to_do() -> None:
     titles = anchors(ROOT / "docs" / "verdict.md")
 
-    assert [rule.title for rule in RULES if rule.title.lower().replace(" ", "-") not in titles] == []
+    assert [
+        rule.title for rule in RULES if rule.title.lower().replace(" ", "-") not in titles
+    ] == []
 
 
 def test_panels_lie_side_by_side_and_ask_one_source() -> None:

@@ -23,7 +23,9 @@ def exposition(families: Iterable[Family], samples: Iterable[Sample]) -> str:
     for name, family in known.items():
         lines.append(f"# HELP {name} {_escaped(family.about)}")
         lines.append(f"# TYPE {name} {family.type.value}")
-        lines += [f"{one.name}{_labels(one.labels)} {_number(one.value)}" for one in of_family[name]]
+        lines += [
+            f"{one.name}{_labels(one.labels)} {_number(one.value)}" for one in of_family[name]
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -46,4 +48,4 @@ def _escaped(text: str, *, quotes: bool = False) -> str:
 def _number(value: float) -> str:
     if math.isnan(value):
         return "NaN"
-    return repr(value) if isinstance(value, float) else str(int(value))
+    return repr(float(value)).removesuffix(".0")

@@ -1,7 +1,7 @@
 """What the minute's lines have counted so far: each carries on the sums of all before it. Pure.
 
-So counters outlive restarts, the purge of rows and the days of the ledger: the newest line has them,
-and whoever reads it reads the same.
+So counters outlive restarts, the purge of rows and the days of the ledger: the newest line has
+them, and whoever reads it reads the same.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _kinds(before: Mapping[str, Any], kinds: Line, now_s: int) -> dict[str, Any]
 def _counted(kinds: Line) -> dict[str, dict[str, int]]:
     """What each kind adds of the events that are counted by kind; none without any."""
     counts = {
-        kind: {event: int(one["events"][event]) for event in KIND_EVENTS if event in one["events"]}
+        kind: {str(e): int(one["events"][e]) for e in KIND_EVENTS if e in one["events"]}
         for kind, one in kinds.items()
     }
     return {kind: events for kind, events in counts.items() if events}

@@ -57,7 +57,7 @@ def test_the_numbers_are_the_databases(client: FlaskClient, scene: Scene) -> Non
     scene.due(90, priority=5)
     scene.due(20, priority=5)
     scene.due(10)
-    scene.running(30, by="w1:1:aa")
+    scene.running(30)
     scene.ended(5, Status.FAILED)
     control.hold_kind(scene.session, "report.build", actor="user:bo", reason="provider down")
     scene.session.commit()
@@ -256,8 +256,8 @@ def test_what_a_scrape_reads_follows_its_bounds_and_not_the_tables(
 ) -> None:
     Scene(session).minutes(succeeded=1)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        fill(connection, 40_000, **FINISHED)
-        fill(connection, 20_000, available_at="now() + n * interval '1 s'")
+        fill(connection, 24_000, **FINISHED)
+        fill(connection, 6_000, available_at="now() + n * interval '1 s'")
         analyze(connection)
         with engine.connect() as asking, statements_of(engine) as sent:
             measuring.measure(asking)
@@ -282,7 +282,11 @@ def test_on_sqlite_it_tells_what_can_be_known(tmp_path: Path) -> None:
         found = scrape(app.test_client())
         db.engine.dispose()
 
-    assert (found["queue_up"], found["queue_schema_ok"], found["queue_readings_failed"]) == (1, 1, 0)
+    assert (found["queue_up"], found["queue_schema_ok"], found["queue_readings_failed"]) == (
+        1,
+        1,
+        0,
+    )
     assert found.of("queue_events_total", event=Event.SUCCEEDED) == 12
     for name in ("queue_connections", "queue_dead_rows", "queue_oldest_transaction_seconds"):
         assert found.series[name] == {}

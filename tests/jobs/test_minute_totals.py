@@ -32,7 +32,9 @@ def test_a_line_of_an_older_release_begins_at_nothing() -> None:
 
 
 def test_more_kinds_than_there_are_places_are_counted_together() -> None:
-    many = {f"kind{n}": one for n in range(MOST_KINDS) for one in line("k", enqueued=n + 2).values()}
+    many = {
+        f"kind{n}": one for n in range(MOST_KINDS) for one in line("k", enqueued=n + 2).values()
+    }
     full = carried(None, many, now_s=0)
 
     later = carried(full, {**line("late", enqueued=9), **line("kind0", enqueued=1)}, now_s=60)

@@ -1,4 +1,4 @@
-"""Every metric by its name: what it is, in which unit, by which labels. docs/metrics.md has them."""
+"""Every metric by its name: what it is, in which unit, by which labels; see docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _WAITING = (
     Family("queue_jobs", "jobs by status, up to 10,000 each", "jobs", ("status",)),
     Family("queue_capped", "1: this count came to its bound, there are more", "", ("count",)),
     Family("queue_due", "jobs that could start now, up to 10,000 a priority", "jobs"),
-    Family("queue_oldest_due_age_seconds", "for how long the first of them has been due; 0: none"
-           " is", "seconds"),
+    Family("queue_oldest_due_age_seconds", "for how long the first job in the line has been due;"
+           " 0: none is", "seconds"),
     Family("queue_priority_due", "due jobs of a priority: of 0, and of the 20 highest with any; all"
            " others are `(other)`", "jobs", ("priority",)),
-    Family("queue_priority_oldest_due_age_seconds", "for how long the first of them has been due",
-           "seconds", ("priority",)),
+    Family("queue_priority_oldest_due_age_seconds", "for how long the first due job of a"
+           " priority has been due; 0: none is", "seconds", ("priority",)),
     Family("queue_paused", "1: the queue is paused"),
     Family("queue_kinds_held", "kinds on hold", "kinds"),
 )  # fmt: skip
@@ -74,8 +74,8 @@ _WORKING = (
            " 0: there were none", "0 to 1"),
     Family("queue_recent_wait_seconds", "within how long so many were claimed after they were due,"
            " over five minutes; NaN: none was", "seconds", ("quantile",)),
-    Family("queue_recent_run_seconds", "the same of how long attempts ran", "seconds",
-           ("quantile",)),
+    Family("queue_recent_run_seconds", "within how long so many attempts ended, over five minutes;"
+           " NaN: none did", "seconds", ("quantile",)),
 )  # fmt: skip
 
 _COUNTED = (
@@ -83,8 +83,8 @@ _COUNTED = (
            ("event",), Type.COUNTER),
     Family("queue_retries_total", "claims of jobs that had been tried before", "events", (),
            Type.COUNTER),
-    Family("queue_kind_events_total", "the same of 50 kinds; all others are `(other)`", "events",
-           ("kind", "event"), Type.COUNTER),
+    Family("queue_kind_events_total", "what has happened to jobs of a kind: of 50 kinds, all others"
+           " are `(other)`", "events", ("kind", "event"), Type.COUNTER),
     Family("queue_wait_seconds", "how long jobs were due when they were claimed, without `_sum`",
            "seconds", (), Type.HISTOGRAM),
     Family("queue_run_seconds", "how long attempts ran, without `_sum`", "seconds", (),
@@ -104,7 +104,7 @@ _DATABASE = (
     Family("queue_dead_rows", "estimated dead rows", "rows", ("table",)),
     Family("queue_autovacuum_rows", "dead rows at which an autovacuum begins", "rows", ("table",)),
     Family("queue_connections", "connections taken, of the limit that is nearest", "connections"),
-    Family("queue_connections_limit", "that limit", "connections"),
+    Family("queue_connections_limit", "how many there may be of these", "connections"),
     Family("queue_notify_ratio", "how full the server's queue of notifications is", "0 to 1"),
 )  # fmt: skip
 

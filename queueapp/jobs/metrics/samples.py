@@ -1,7 +1,7 @@
 """From the verdict, its facts and what was measured to samples. Pure.
 
-Zeros are said: a series that is there only sometimes cannot be alerted on. What is not known is left
-out instead, and never told as it was before.
+Zeros are said: a series that is there only sometimes cannot be alerted on. What is not known is
+left out instead, and never told as it was before.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def connections(database: Database, asked: Asked) -> Said:
 
 
 def nearest_limit(row: Row[Any]) -> tuple[float, str, int, int]:
-    """Of a row of ``CONNECTIONS``: which part of a limit is taken, of whose, how many, of how many."""
+    """Of a row of ``CONNECTIONS``: the part of a limit that is taken, whose, how many, of what."""
     limits = [("of the server", row.used, row.most), ("of this database", row.here, row.most_here),
               ("of this role", row.mine, row.most_mine)]  # fmt: skip
     return max((used / most, whose, used, most) for whose, used, most in limits if most)

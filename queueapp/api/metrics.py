@@ -1,4 +1,4 @@
-"""The numbers of the queue for Prometheus: read from the database, by whichever process is asked."""
+"""The numbers of the queue for Prometheus: the database's, whichever process is asked."""
 
 from __future__ import annotations
 

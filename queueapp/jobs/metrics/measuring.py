@@ -12,9 +12,7 @@ from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.queries import bound_reads, database_now, failed_since, status_counts
 from queueapp.jobs.queries.attempted import tried
 from queueapp.jobs.status import Status
-from queueapp.jobs.system.activity import CONNECTIONS, NOTIFY, nearest_limit
-from queueapp.jobs.system.server import REVISIONS
-from queueapp.jobs.system.storage import DEAD
+from queueapp.jobs.system import activity, server, storage
 from queueapp.jobs.why.facts import days_around
 
 HOUR = timedelta(hours=1)
@@ -126,17 +124,17 @@ def _added(span: Sequence[Mapping[str, Any]], part: str) -> dict[int, int]:
 
 
 def _connections(database: Database) -> tuple[int, int]:
-    [row] = run(database, CONNECTIONS)
-    _, _, used, most = nearest_limit(row)
+    [row] = run(database, activity.CONNECTIONS)
+    _, _, used, most = activity.nearest_limit(row)
     return used, most
 
 
 _READS: dict[str, Callable[[Database, datetime], Any]] = {
-    "schema": lambda it, _: [row.version_num for row in run(it, REVISIONS)],
+    "schema": lambda it, _: [row.version_num for row in run(it, server.REVISIONS)],
     "counts": lambda it, _: status_counts(it),
     "failed": lambda it, _: failed_since(it, HOUR),
     "statistics": _statistics,
-    "dead_rows": lambda it, _: [Dead(row.name, row.dead, row.trigger) for row in run(it, DEAD)],
+    "dead_rows": lambda it, _: [Dead(r.name, r.dead, r.trigger) for r in run(it, storage.DEAD)],
     "connections": lambda it, _: _connections(it),
-    "notify": lambda it, _: float(run(it, NOTIFY)[0].used),
+    "notify": lambda it, _: float(run(it, activity.NOTIFY)[0].used),
 }

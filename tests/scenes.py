@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control
+from queueapp.jobs import control, minute_totals
 from queueapp.jobs.control import QUEUE
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
@@ -60,12 +60,15 @@ class Scene:
     def minutes(self, count: int = 12, *, kind: str = ECHO, upto: float = 10, **told: Any) -> None:
         """So many minute's lines of these events, the last one ``upto`` seconds ago."""
         parts = {name: told.pop(name, {}) for name in ("wait", "run")}
-        retries = told.pop("retries", 0)
+        retries, pages = told.pop("retries", 0), told.pop("pages", None)
         kinds = {kind: {"events": told, "retries": retries, **parts}} if told else {}
+        totals: dict[str, Any] = {}
         for back in reversed(range(count)):
             since = ago(upto + 60 * (back + 1)).isoformat()
+            totals = minute_totals.carried(totals, kinds, now_s=0)
             # Whatever stands in the ledger is counted.
-            data = {"xid": str(2**62), "id": 0, "since": since, "full": False, "kinds": kinds}
+            line = {"xid": str(2**62), "id": 0, "since": since, "full": False, "kinds": kinds}
+            data = {**line, "totals": totals, "claim": pages and {"pages": pages}}
             self._event(Event.MINUTE_STATS, QUEUE, upto + 60 * back, actor="hk", data=data)
         self.session.commit()
 

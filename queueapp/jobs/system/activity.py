@@ -182,10 +182,7 @@ def _no_locks(database: Database) -> Said:
 def connections(database: Database, asked: Asked) -> Said:
     """How many connections are taken, against every limit there is."""
     [row] = run(database, CONNECTIONS)
-    limits = [("of the server", row.used, row.most), ("of this database", row.here, row.most_here),
-              ("of this role", row.mine, row.most_mine)]  # fmt: skip
-    shares = [(used / most, whose, used, most) for whose, used, most in limits if most]
-    share, whose, used, most = max(shares)
+    share, whose, used, most = nearest_limit(row)
     table = Table(
         columns("application", "connections", "idle in transaction",
                 numbers=("connections", "idle in transaction")),
@@ -202,6 +199,13 @@ def connections(database: Database, asked: Asked) -> Said:
         step,
         table=table,
     )
+
+
+def nearest_limit(row: Row[Any]) -> tuple[float, str, int, int]:
+    """Of a row of ``CONNECTIONS``: the part of a limit that is taken, whose, how many, of what."""
+    limits = [("of the server", row.used, row.most), ("of this database", row.here, row.most_here),
+              ("of this role", row.mine, row.most_mine)]  # fmt: skip
+    return max((used / most, whose, used, most) for whose, used, most in limits if most)
 
 
 def notify(database: Database, asked: Asked) -> Said:

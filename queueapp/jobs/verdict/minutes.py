@@ -145,7 +145,12 @@ def lasting_since(minutes: Sequence[Minute], holds: Callable[[Minute], bool]) ->
 
 def p95_s(histogram: Mapping[int, int]) -> float | None:
     """The upper end of the bucket that the 95th of 100 is in, in seconds; None for none."""
-    wanted, seen = math.ceil(sum(histogram.values()) * 0.95), 0
+    return quantile_s(histogram, 0.95)
+
+
+def quantile_s(histogram: Mapping[int, int], share: float) -> float | None:
+    """The same for another ``share`` than 0.95."""
+    wanted, seen = math.ceil(sum(histogram.values()) * share), 0
     for bucket in sorted(histogram):
         seen += histogram[bucket]
         if seen >= wanted:

@@ -8,10 +8,12 @@ from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events
 from queueapp.console.job import job
 from queueapp.console.jobs import jobs
+from queueapp.console.kinds import kind, kinds
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
 from queueapp.console.operations import apply_operation, operation, stop_operation
 from queueapp.console.release import ask_release, release
+from queueapp.console.switches import ask_kind, ask_queue, switch_kind, switch_queue
 from queueapp.console.system import system
 from queueapp.console.workers import worker, workers_page
 
@@ -20,7 +22,9 @@ __all__ = [
     "act_on_many",
     "apply_operation",
     "ask",
+    "ask_kind",
     "ask_many",
+    "ask_queue",
     "ask_release",
     "bp",
     "error_group",
@@ -28,6 +32,8 @@ __all__ = [
     "events",
     "job",
     "jobs",
+    "kind",
+    "kinds",
     "login",
     "now",
     "operation",
@@ -36,6 +42,8 @@ __all__ = [
     "sign_in",
     "sign_out",
     "stop_operation",
+    "switch_kind",
+    "switch_queue",
     "system",
     "worker",
     "workers_page",

@@ -51,7 +51,7 @@ FROM last l
 """
 
 # A loose scan over the kinds that have jobs held for them: one probe each.
-_HELD_KINDS = """
+HELD_KINDS = """
 WITH RECURSIVE k AS (
   (SELECT kind FROM jobs WHERE status = 'held' AND held_for = 'kind' ORDER BY kind LIMIT 1)
   UNION ALL
@@ -112,7 +112,7 @@ class Holds:
     ) -> bool:
         """Unhold the jobs of kinds that are not on hold any more; whether there were any."""
         held, until = controls.held_kinds, time.monotonic() + TURN_S
-        lifted = [row.kind for row in run(database, _HELD_KINDS) if row.kind not in held]
+        lifted = [row.kind for row in run(database, HELD_KINDS) if row.kind not in held]
         left = dict.fromkeys(lifted, 0)
         while left:
             for kind, after in tuple(left.items()):

@@ -48,6 +48,12 @@ API = {
 CONSOLE = {
     ("GET", "/"): "viewer operator admin",
     ("GET", "/events"): "viewer operator admin",
+    ("GET", "/kinds"): "viewer operator admin",
+    ("GET", "/kinds/<kind>"): "viewer operator admin",
+    ("GET", "/kinds/<kind>/<verb>"): "operator admin",
+    ("POST", "/kinds/<kind>/<verb>"): "operator admin",
+    ("GET", "/queue/<verb>"): "operator admin",
+    ("POST", "/queue/<verb>"): "operator admin",
     ("GET", "/jobs"): "viewer operator admin",
     ("GET", "/jobs/<int:job_id>"): "viewer operator admin",
     ("GET", "/jobs/<int:job_id>/<verb>"): "operator admin",

@@ -23,7 +23,7 @@ class Minute:
     """One line: what was counted from ``since`` to ``at``, over all kinds.
 
     ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
-    at most 2^n ms, by n.
+    at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for.
     """
 
     at: datetime
@@ -31,6 +31,7 @@ class Minute:
     events: Mapping[str, int] = field(default_factory=dict)
     retries: int = 0
     waits: Mapping[int, int] = field(default_factory=dict)
+    runs: Mapping[int, int] = field(default_factory=dict)
 
     def count(self, *events: str) -> int:
         """How many of these there were."""
@@ -118,7 +119,12 @@ def lasting_since(minutes: Sequence[Minute], holds: Callable[[Minute], bool]) ->
 
 def p95_s(histogram: Mapping[int, int]) -> float | None:
     """The upper end of the bucket that the 95th of 100 is in, in seconds; None for none."""
-    wanted, seen = math.ceil(sum(histogram.values()) * 0.95), 0
+    return percentile_s(histogram, 0.95)
+
+
+def percentile_s(histogram: Mapping[int, int], share: float) -> float | None:
+    """The upper end of the bucket that ends so large a share, in seconds; None for none."""
+    wanted, seen = math.ceil(sum(histogram.values()) * share), 0
     for bucket in sorted(histogram):
         seen += histogram[bucket]
         if seen >= wanted:

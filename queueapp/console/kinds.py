@@ -232,10 +232,11 @@ def _names(look: Look) -> Iterator[str]:
     yield from handlers.current().external_kinds
     if look.controls.value:
         yield from look.controls.value.held_kinds
-    for name in NUMBERS:
-        tally: Tally | None = getattr(look, name).value
-        yield from tally.jobs if tally else ()
-    yield from look.hour.value.kinds if look.hour.value else ()
+    for tally in (look.waiting, look.running, look.held, look.failed):
+        if tally.value:
+            yield from tally.value.jobs
+    if look.hour.value:
+        yield from look.hour.value.kinds
 
 
 def _number(reading: Reading[Tally], kind: str) -> str:

@@ -7,6 +7,7 @@ nothing is done, and the answer says what they did.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Response, current_app, request, url_for
@@ -38,6 +39,10 @@ SPREADS = (1, 5, 10, 30, 60, 240)
 LONGEST_MINUTES = 30 * 1440
 _ID = re.compile(r"[0-9]{1,19}", re.ASCII)
 _MINUTES = re.compile(r"[0-9]{1,6}", re.ASCII)
+_WRITE: dict[str, Callable[..., None]] = {
+    "pause": control.pause, "resume": control.resume,
+    "hold": control.hold_kind, "unhold": control.unhold_kind,
+}  # fmt: skip
 _WORDS = {
     Event.QUEUE_PAUSED: "paused", Event.QUEUE_RESUMED: "resumed",
     Event.KIND_HELD: "put on hold", Event.KIND_UNHELD: "taken off hold",
@@ -128,17 +133,10 @@ def _switch(verb: str, kind: str | None) -> AnyResponse:
         how["for_s"] = minutes * 60 if minutes else None
     if verb == "unhold":
         how["spread_s"] = (spread or 0) * 60
-    _write(session, verb, kind, how)
+    _WRITE[verb](session, *([kind] if kind else ()), **how)
     session.commit()
     _forget()
     return done_with(Switched(verb), _default(kind))
-
-
-def _write(session: Session, verb: str, kind: str | None, how: dict[str, Any]) -> None:
-    if kind is None:
-        {"pause": control.pause, "resume": control.resume}[verb](session, **how)
-    else:
-        {"hold": control.hold_kind, "unhold": control.unhold_kind}[verb](session, kind, **how)
 
 
 def _refuse_if_moved(session: Session, verb: str, kind: str | None, seen: int) -> None:
@@ -179,7 +177,7 @@ def _default(kind: str | None) -> str:
     return url_for(".kind", kind=kind) if kind else url_for(".now")
 
 
-def _minutes(given: Any, name: str) -> int | None:
+def _minutes(given: Mapping[str, str], name: str) -> int | None:
     """So many minutes, None for none. Raises BadRequest for what is no such number."""
     text = given.get(name, "").strip()
     if not text:

@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 _TALLY = """
 WITH looked AS MATERIALIZED (SELECT kind FROM jobs WHERE {rows} LIMIT %(bound)s)
-SELECT kind, count(*) AS jobs, (SELECT count(*) FROM looked) AS looked_at
+SELECT kind, count(*) AS jobs, (SELECT count(*) FROM looked) AS total
 FROM looked GROUP BY kind ORDER BY count(*) DESC, kind LIMIT %(most)s
 """
 _WAITING = _TALLY.format(
@@ -133,7 +133,7 @@ def last_hour(database: Database, now: datetime) -> Hour:
 
 def _tally(database: Database, statement: str, bound: int) -> Tally:
     rows: Any = run(database, statement, bound=bound + 1, most=MOST_KINDS)
-    return Tally({row.kind: row.jobs for row in rows}, bool(rows) and rows[0].looked_at > bound)
+    return Tally({row.kind: row.jobs for row in rows}, bool(rows) and rows[0].total > bound)
 
 
 def _minute(parts: Mapping[str, Mapping[str, Any]], since: datetime, upto: datetime) -> Minute:

@@ -6,10 +6,12 @@ import re
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, transitions
-from queueapp.jobs.control import Controls, Switch
+from queueapp.jobs.control import Controls
+from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event, Status
 from tests.console.conftest import Console, words
 from tests.console.hostile import MARK, TEXT
@@ -39,6 +41,7 @@ def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
     console: Console, session: Session
 ) -> None:
     scene = Scene(session)
+    scene.worker()
     scene.running(5)
     scene.due(100)
     question = words(console.get("/queue/pause"))
@@ -57,7 +60,7 @@ def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
     assert timedelta(minutes=29) < pause.until - pause.at < timedelta(minutes=31)
 
     now = console.get("/")
-    assert "Paused by user:local 0s ago: “migration”; it ends by itself at" in words(now)
+    assert re.search(r"Paused by user:local \ds ago: “migration” ; it ends by", words(now))
     assert "The queue was paused by user:local" in words(now)
     # The banner leads to the question itself.
     banner = now[now.index('class="verdict__text"') : now.index("verdict__more")]
@@ -74,8 +77,7 @@ def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
 def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     console: Console, session: Session
 ) -> None:
-    for _ in range(3):
-        make_job(session)
+    ids = [make_job(session).id for _ in range(3)]
     session.commit()
     question = words(console.get(f"/kinds/{ECHO}/hold"))
     assert f"Hold {ECHO}?" in question
@@ -89,10 +91,10 @@ def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     assert hold is not None
     assert (hold.reason, hold.until) == ("provider down", None)
     page = console.get(f"/kinds/{ECHO}?refresh=10")
-    assert "On hold by user:local 0s ago: “provider down”." in words(page)
+    assert re.search(r"On hold by user:local \ds ago: “provider down”", words(page))
     assert "0 moved aside, 3 still in the line" in words(page)
     assert "No flask work is alive to move them." in words(page)
-    transitions.hold(session, [1, 2, 3], held_for="kind", actor="housekeeping:one")
+    transitions.hold(session, ids, held_for="kind", actor="housekeeping:one")
     session.commit()
     assert "All that waited is moved aside" in words(console.get(f"/kinds/{ECHO}"))
 
@@ -141,8 +143,9 @@ def test_a_second_click_and_a_lift_of_nothing_change_nothing(
     assert first.headers["HX-Trigger"] == "queue:changed"
     assert second.status_code == 409
     assert "it was resumed by user:local" in second.text
-    lines = [event for event in _switches(session) if event == "queue_resumed"]
-    assert len(lines) == 1
+    session.rollback()
+    lines = sa.select(sa.func.count()).where(JobEvent.event == "queue_resumed")
+    assert session.scalar(lines) == 1
     assert console.click("/kinds/demo.echo/unhold", seen="0").status_code == 409
 
 
@@ -164,7 +167,7 @@ def test_what_makes_no_sense_is_refused(
     console: Console, session: Session, path: str, form: dict[str, str], status: int
 ) -> None:
     assert console.post(path, **{"seen": "0", **form}).status_code == status
-    assert _switches(session) == []
+    assert controls(session).latest == {}
 
 
 def test_held_jobs_say_why_they_are_held(console: Console, session: Session) -> None:
@@ -178,7 +181,7 @@ def test_held_jobs_say_why_they_are_held(console: Console, session: Session) -> 
     listed = console.get("/jobs?status=held")
 
     text = words(listed)
-    assert f"{ECHO} on hold by user:ana 0s ago: “<b>provider down”" in text
+    assert re.search(rf"{ECHO} on hold by user:ana \ds ago: “<b>provider down”", text)
     assert f'href="/kinds/{ECHO}"' in listed
     assert "with its kind" in text
     assert "by itself" in text
@@ -191,6 +194,7 @@ def test_held_jobs_say_why_they_are_held(console: Console, session: Session) -> 
 def test_what_people_wrote_stays_text_beside_pauses_and_holds(
     console: Console, session: Session
 ) -> None:
+    make_job(session)
     control.pause(session, actor=f"user:{TEXT}", reason=TEXT)
     control.hold_kind(session, ECHO, actor=f"user:{TEXT}", reason=TEXT)
     session.commit()
@@ -201,9 +205,3 @@ def test_what_people_wrote_stays_text_beside_pauses_and_holds(
         assert MARK in words(page), path
         for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload"):
             assert raw not in page, path
-
-
-def _switches(session: Session) -> list[str]:
-    session.rollback()
-    found: list[Switch] = list(control.in_force(session).latest.values())
-    return [str(switch.event) for switch in found]

@@ -18,6 +18,7 @@ from queueapp.api import (
     openapi,
     operations,
     stats,
+    switches,
     system,
     verdict,
     waiting,
@@ -37,7 +38,7 @@ def init_app(app: Flask) -> None:
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
     parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict, system)
-    for part in (*parts, openapi, docs_page, health):
+    for part in (*parts, switches, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

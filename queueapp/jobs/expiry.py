@@ -1,4 +1,4 @@
-"""Lift the pauses and holds whose time is over: a line in the ledger, as if somebody had done it."""
+"""Lift the pauses and holds whose time is over: by a line in the ledger, as anybody would."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from queueapp.judgement import Look
 
 HEADER = "Queue-Verdict"
 # Next steps that ask before they act, in a dialog where scripts run.
-_QUESTIONS = ("/queue/resume",)
+_QUESTIONS = ("/resume",)
 # How each level looks; the word says it without colour.
 TONES = {
     Level.GREEN: "good", Level.AMBER: "careful", Level.RED: "bad", Level.UNKNOWN: "unknown",

@@ -13,7 +13,14 @@ from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
 from queueapp.console.operations import apply_operation, operation, stop_operation
 from queueapp.console.release import ask_release, release
-from queueapp.console.switches import ask_kind, ask_queue, switch_kind, switch_queue
+from queueapp.console.switches import (
+    ask_kind,
+    ask_pause,
+    ask_resume,
+    pause_queue,
+    resume_queue,
+    switch_kind,
+)
 from queueapp.console.system import system
 from queueapp.console.workers import worker, workers_page
 
@@ -24,8 +31,9 @@ __all__ = [
     "ask",
     "ask_kind",
     "ask_many",
-    "ask_queue",
+    "ask_pause",
     "ask_release",
+    "ask_resume",
     "bp",
     "error_group",
     "errors",
@@ -37,13 +45,14 @@ __all__ = [
     "login",
     "now",
     "operation",
+    "pause_queue",
     "plan_for_group",
     "release",
+    "resume_queue",
     "sign_in",
     "sign_out",
     "stop_operation",
     "switch_kind",
-    "switch_queue",
     "system",
     "worker",
     "workers_page",

@@ -30,7 +30,6 @@ from queueapp.jobs.status import Event
 from queueapp.jobs.why.words import because, span
 
 STOPPING = ("pause", "hold")
-OF_QUEUE = ("pause", "resume")
 OF_KIND = ("hold", "unhold")
 # What the question offers, in minutes.
 DURATIONS = {10: "10 minutes", 30: "30 minutes", 60: "1 hour", 240: "4 hours", 720: "12 hours",
@@ -57,37 +56,51 @@ class SwitchMoved(QueueError):
     title = "Somebody was faster"
 
 
-@bp.get("/queue/<verb>")
+@bp.get("/pause")
 @permits(Permission.ACT)
-def ask_queue(verb: str) -> Response:
-    """Ask before pausing or resuming the queue."""
-    return _ask(_known(verb, OF_QUEUE), None)
+def ask_pause() -> Response:
+    """Ask before pausing the queue."""
+    return _ask("pause", None)
 
 
-@bp.post("/queue/<verb>")
+@bp.post("/pause")
 @permits(Permission.ACT)
-def switch_queue(verb: str) -> AnyResponse:
-    """Pause or resume the queue."""
-    return _switch(_known(verb, OF_QUEUE), None)
+def pause_queue() -> AnyResponse:
+    """Pause the queue."""
+    return _switch("pause", None)
+
+
+@bp.get("/resume")
+@permits(Permission.ACT)
+def ask_resume() -> Response:
+    """Ask before resuming the queue."""
+    return _ask("resume", None)
+
+
+@bp.post("/resume")
+@permits(Permission.ACT)
+def resume_queue() -> AnyResponse:
+    """Resume the queue."""
+    return _switch("resume", None)
 
 
 @bp.get("/kinds/<kind>/<verb>")
 @permits(Permission.ACT)
 def ask_kind(kind: str, verb: str) -> Response:
     """Ask before holding a kind or lifting its hold."""
-    return _ask(_known(verb, OF_KIND), known_kind(kind))
+    return _ask(_known(verb), known_kind(kind))
 
 
 @bp.post("/kinds/<kind>/<verb>")
 @permits(Permission.ACT)
 def switch_kind(kind: str, verb: str) -> AnyResponse:
     """Hold a kind or lift its hold."""
-    return _switch(_known(verb, OF_KIND), known_kind(kind))
+    return _switch(_known(verb), known_kind(kind))
 
 
-def _known(verb: str, verbs: tuple[str, ...]) -> str:
-    if verb not in verbs:
-        raise PageNotFound(f"there is no {verb[:100]!r} here: {' and '.join(verbs)} are")
+def _known(verb: str) -> str:
+    if verb not in OF_KIND:
+        raise PageNotFound(f"there is no verb {verb[:100]!r} for kinds: hold and unhold are")
     return verb
 
 
@@ -169,7 +182,7 @@ def _scope(kind: str | None) -> str:
 
 def _address(kind: str | None, verb: str) -> str:
     if kind is None:
-        return url_for(".switch_queue", verb=verb)
+        return url_for(f".{verb}_queue")
     return url_for(".switch_kind", kind=kind, verb=verb)
 
 

@@ -62,7 +62,7 @@ def paths(session: Session) -> list[str]:
         "/kinds",
         f"/kinds/{'a' * 60}.long",
         f"/kinds/{'a' * 60}.long/hold",
-        "/queue/resume",
+        "/resume",
     ]
 
 

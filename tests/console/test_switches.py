@@ -44,12 +44,12 @@ def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
     scene.worker()
     scene.running(5)
     scene.due(100)
-    question = words(console.get("/queue/pause"))
+    question = words(console.get("/pause"))
     assert "Pause the queue? Within two seconds nothing new starts" in question
     assert "The 1 running job finishes." in question
     assert "1 is due now" in question
 
-    where = answer(console, "/queue/pause", reason=" migration ", minutes="30")
+    where = answer(console, "/pause", reason=" migration ", minutes="30")
 
     assert where == "/jobs?kind=x&done=pause"
     assert "The queue is paused: nothing new starts" in words(console.get(where))
@@ -64,14 +64,14 @@ def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
     assert "The queue was paused by user:local" in words(now)
     # The banner leads to the question itself.
     banner = now[now.index('class="verdict__text"') : now.index("verdict__more")]
-    assert '<a href="/queue/resume" hx-get="/queue/resume" hx-target="#dialog-body">' in banner
-    again = words(console.get("/queue/pause"))
+    assert '<a href="/resume" hx-get="/resume" hx-target="#dialog-body">' in banner
+    again = words(console.get("/pause"))
     assert "It is paused already, by user:local" in again
 
-    assert answer(console, "/queue/resume") == "/jobs?kind=x&done=resume"
+    assert answer(console, "/resume") == "/jobs?kind=x&done=resume"
     assert controls(session).pause is None
     assert "Nothing is paused or on hold." in words(console.get("/"))
-    assert "The queue is not paused" in words(console.get("/queue/resume"))
+    assert "The queue is not paused" in words(console.get("/resume"))
 
 
 def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
@@ -115,12 +115,12 @@ def test_what_somebody_has_changed_meanwhile_is_not_done_over(
 ) -> None:
     control.pause(session, actor="user:ana", reason="first")
     session.commit()
-    page = console.get(f"/queue/{verb}")
+    page = console.get(f"/{verb}")
     control.resume(session, actor="user:bo")
     control.pause(session, actor="user:bo", reason="a better one")
     session.commit()
 
-    refused = console.post(f"/queue/{verb}", reason="x", seen=seen_in(page))
+    refused = console.post(f"/{verb}", reason="x", seen=seen_in(page))
 
     assert refused.status_code == 409
     assert "it was paused by user:bo" in words(refused.text)
@@ -135,9 +135,9 @@ def test_a_second_click_and_a_lift_of_nothing_change_nothing(
 ) -> None:
     control.pause(session, actor="user:ana", reason="x")
     session.commit()
-    seen = seen_in(console.get("/queue/resume"))
+    seen = seen_in(console.get("/resume"))
 
-    first, second = (console.click("/queue/resume", seen=seen) for _ in range(2))
+    first, second = (console.click("/resume", seen=seen) for _ in range(2))
 
     assert "The queue goes on." in first.text
     assert first.headers["HX-Trigger"] == "queue:changed"
@@ -152,13 +152,13 @@ def test_a_second_click_and_a_lift_of_nothing_change_nothing(
 @pytest.mark.parametrize(
     ("path", "form", "status"),
     [
-        ("/queue/pause", {"reason": " "}, 400),
+        ("/pause", {"reason": " "}, 400),
         ("/kinds/demo.echo/hold", {}, 400),
-        ("/queue/pause", {"reason": "x", "minutes": "-1"}, 400),
-        ("/queue/pause", {"reason": "x", "minutes": "999999"}, 400),
-        ("/queue/pause", {"reason": "x", "seen": "x"}, 400),
+        ("/pause", {"reason": "x", "minutes": "-1"}, 400),
+        ("/pause", {"reason": "x", "minutes": "999999"}, 400),
+        ("/pause", {"reason": "x", "seen": "x"}, 400),
         ("/kinds/demo.echo/hold", {"reason": "x", "spread": "1.5"}, 400),
-        ("/queue/stop", {"reason": "x"}, 404),
+        ("/kinds/demo.echo/stop", {"reason": "x"}, 404),
         ("/kinds/demo.echo/pause", {"reason": "x"}, 404),
         ("/kinds/No/hold", {"reason": "x"}, 404),
     ],
@@ -199,8 +199,8 @@ def test_what_people_wrote_stays_text_beside_pauses_and_holds(
     control.hold_kind(session, ECHO, actor=f"user:{TEXT}", reason=TEXT)
     session.commit()
 
-    for path in ("/", "/kinds", f"/kinds/{ECHO}", "/queue/resume", f"/kinds/{ECHO}/unhold",
-                 "/queue/pause", "/jobs?status=held"):  # fmt: skip
+    for path in ("/", "/kinds", f"/kinds/{ECHO}", "/resume", f"/kinds/{ECHO}/unhold",
+                 "/pause", "/jobs?status=held"):  # fmt: skip
         page = console.get(path)
         assert MARK in words(page), path
         for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload"):

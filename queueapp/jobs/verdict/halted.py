@@ -19,7 +19,7 @@ USUAL_TIMES = 3
 # From so long on an open transaction is a suspect, when nothing moves.
 SUSPECT_S = 60.0
 # The page that asks, for who may do it; what others may see of the pause.
-_RESUME = ("/queue/resume", "/kinds", "/events?event=queue_paused")
+_RESUME = ("/resume", "/kinds", "/events?event=queue_paused")
 
 
 def no_workers(facts: Facts) -> Said | None:

@@ -84,9 +84,7 @@ _LIFTED = Answer(
     SwitchAnswer,
     (REPLAYED,),
 )
-_FOR_A_WHILE = Example(
-    "For ten minutes.", json={"reason": "the provider is down", "duration": 600}
-)
+_FOR_A_WHILE = Example("For ten minutes.", json={"reason": "the provider is down", "duration": 600})
 
 
 @bp.get("/switches")

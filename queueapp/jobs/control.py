@@ -54,7 +54,7 @@ INSERT INTO job_events (scope, event, actor, data)
 SELECT latest.scope, 'control_carried', %(actor)s, latest.told FROM (
   SELECT DISTINCT ON (scope) scope, tableoid,
     CASE event WHEN 'control_carried' THEN data
-      ELSE coalesce(data, '{}'::jsonb)
+      ELSE coalesce(data, jsonb_build_object())
         || jsonb_build_object('event', event, 'actor', actor, 'reason', reason, 'at', created_at)
     END AS told
   FROM job_events WHERE job_id IS NULL AND event = ANY(%(switches)s)

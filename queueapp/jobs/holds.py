@@ -117,8 +117,7 @@ class Holds:
         while left:
             for kind, after in tuple(left.items()):
                 ids = [
-                    row.id
-                    for row in run(database, _HELD_OF, kind=kind, after=after, limit=BATCH)
+                    row.id for row in run(database, _HELD_OF, kind=kind, after=after, limit=BATCH)
                 ]
                 # Each batch over what is left of the time: those moved last come in between.
                 spread_s = controls.spread_left_s(kind, now)

@@ -45,8 +45,7 @@ def test_pauses_and_holds_are_found_and_lifted_with_few_clicks(
     assert not page.locator("#dialog").is_visible()
 
     # A retry storm: the group, Hold, confirm.
-    for number in range(3):
-        fingerprint = fail(session, f"no account {number}", verb="retry")
+    [fingerprint] = {fail(session, f"no account {number}", verb="retry") for number in range(3)}
     session.commit()
     click = Clicks(page)
     page.goto(live_server)

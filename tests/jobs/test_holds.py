@@ -67,9 +67,7 @@ def test_what_was_held_comes_back_spread_over_the_time_asked_for(
     assert {row.status for row in rows} == {"queued"}
     due = [(row.available_at - ago(0)).total_seconds() for row in rows]
     # Three batches, of four, four and three: each begins now and ends before the time does.
-    assert due == pytest.approx(
-        [0, 135, 270, 405, 0, 135, 270, 405, 0, 180, 5_000], abs=20
-    )
+    assert due == pytest.approx([0, 135, 270, 405, 0, 135, 270, 405, 0, 180, 5_000], abs=20)
 
 
 @pytest.mark.postgresql("plans")

@@ -101,13 +101,13 @@ def test_a_pause_ends_by_itself_when_its_time_is_over(bench: Bench, session: Ses
     control.pause(session, actor="user:ana", reason="deploy", for_s=3600)
     session.commit()
     worker.housekeeping.tick()
-    assert worker.pump.paused
+    paused = [worker.pump.paused]
 
     control.pause(session, actor="user:ana", reason="deploy", for_s=0)
     session.commit()
     worker.housekeeping.tick()
 
-    assert not worker.pump.paused
+    assert [*paused, worker.pump.paused] == [True, False]
     [lift] = events_named(session, "queue_resumed")
     assert (lift.actor, lift.reason) == (f"housekeeping:{worker.terms.name}", "expired")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from playwright.sync_api import Page
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control
+from queueapp.jobs.models import Job
 from queueapp.jobs.status import Event
 from tests.console.test_causes import fail
-from tests.scenes import ECHO, Scene
+from tests.scenes import ECHO, Scene, ago
 
 
 class Clicks:
@@ -46,6 +48,7 @@ def test_pauses_and_holds_are_found_and_lifted_with_few_clicks(
 
     # A retry storm: the group, Hold, confirm.
     [fingerprint] = {fail(session, f"no account {number}", verb="retry") for number in range(3)}
+    session.execute(sa.update(Job).where(Job.attempts > 0).values(available_at=ago(-3_600)))
     session.commit()
     click = Clicks(page)
     page.goto(live_server)

@@ -63,6 +63,7 @@ REASONS = {
     status.Reason.RELEASED_ON_LAST_ATTEMPT: "a person released it and no attempts were left",
     status.Reason.KIND_HELD: "its kind is on hold",
     status.Reason.KIND_UNHELD: "the hold on its kind was lifted",
+    status.Reason.EXPIRED: "the time that a pause or a hold was set for is over",
     status.Reason.RETENTION: "older than retention keeps",
     status.Reason.CANARY_FAILED: "too few of the first jobs of a canary retry succeeded",
     status.Reason.CANARY_TIMED_OUT: "too few of them had succeeded in time",

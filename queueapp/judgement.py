@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -114,13 +114,19 @@ def name_failure(error: Exception) -> str | None:
     return f"the database refused ({state})" if state else "the database does not answer"
 
 
-def page_of(app: Flask, paths: Iterable[str]) -> str | None:
-    """The first of ``paths`` that this application serves, None without any."""
+def page_of(
+    app: Flask, paths: Iterable[str], *, may: Callable[[str], bool] = lambda _: True
+) -> str | None:
+    """The first of ``paths`` that this application serves, None without any.
+
+    ``may``: whether the reader may call an endpoint.
+    """
     adapter = app.url_map.bind("localhost")
     for path in paths:
         try:
-            adapter.match(path.partition("?")[0], method="GET")
+            endpoint, _ = adapter.match(path.partition("?")[0], method="GET")
         except HTTPException:
             continue
-        return path
+        if may(endpoint):
+            return path
     return None

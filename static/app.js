@@ -268,7 +268,7 @@ const KEYS = {
   "]": () => go(".pager [rel=next]"),
   y: copyLink,
 };
-const PLACES = { n: "Now", j: "Jobs", e: "Errors", l: "Events", w: "Workers", s: "System" };
+const PLACES = { n: "Now", j: "Jobs", e: "Errors", k: "Kinds", l: "Events", w: "Workers", s: "System" };
 const place = (label) => $$(".top__nav a").find((link) => link.textContent.trim() === label);
 
 document.addEventListener("keydown", (event) => {

@@ -19,6 +19,7 @@ from queueapp.api import (
     openapi,
     operations,
     stats,
+    switches,
     system,
     verdict,
     waiting,
@@ -38,7 +39,7 @@ def init_app(app: Flask) -> None:
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
     parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict, system)
-    for part in (*parts, openapi, docs_page, health, metrics):
+    for part in (*parts, switches, openapi, docs_page, health, metrics):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

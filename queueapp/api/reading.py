@@ -114,16 +114,17 @@ def _without_many_unknown(body: Any) -> tuple[Any, int]:
 
 def read_reason() -> str | None:
     """The reason in the optional body of a move."""
-    reason: str | None = _read_optional(ReasonBody).reason
+    reason: str | None = read_optional(ReasonBody).reason
     return reason
 
 
 def read_nothing() -> None:
     """Refuse a body that asks for anything, rather than do without it what was asked."""
-    _read_optional(NoBody)
+    read_optional(NoBody)
 
 
-def _read_optional(model: type[Query]) -> Query:
+def read_optional(model: type[Query]) -> Query:
+    """The body as ``model``, empty without one. Raises InvalidRequest as ``read_model`` does."""
     body = read_body() if _bytes() else {}
     try:
         return model.model_validate(body)

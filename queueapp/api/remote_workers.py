@@ -14,9 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import Connection
+
 from queueapp.jobs import control
+from queueapp.jobs.at_once import is_autocommit, one_transaction
 from queueapp.jobs.control import Controls
 from queueapp.jobs.database import Database
+from queueapp.jobs.expiry import lift_expired
 from queueapp.jobs.status import Event
 
 # A pause is heeded within 2 s of the answer to whoever asked for it.
@@ -28,6 +32,8 @@ SEEN_EVERY_S = 60.0
 # Who renews is there as well, for so long after it has last asked for work.
 STAYS_S = 3600.0
 MOST_REMEMBERED = 1000
+# Who lifts what is over where no worker's housekeeping does.
+_WEB = "housekeeping:web"
 
 
 class Switches:
@@ -46,10 +52,21 @@ class Switches:
                 whole = began >= self._all_at
                 since = None if whole else datetime.now(UTC) - RECENT
                 self._controls.merge(control.in_force(database, since=since))
+                # Where nobody keeps a ``flask work``, a pause would have no end.
+                if self._controls.any_over(datetime.now(UTC)) and _lift_expired(database):
+                    self._controls.merge(control.in_force(database, since=since))
                 self._look_at = began + LOOK_EVERY_S
                 if whole:
                     self._all_at = began + ALL_EVERY_S
             return self._controls
+
+
+def _lift_expired(database: Database) -> bool:
+    """Lift the pauses and holds whose time is over; whether there were any."""
+    if isinstance(database, Connection) and is_autocommit(database):
+        with one_transaction(database):
+            return bool(lift_expired(database, actor=_WEB))
+    return bool(lift_expired(database, actor=_WEB))
 
 
 @dataclass

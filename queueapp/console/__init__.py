@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import banner, filters, frame, overview, workers
+from queueapp.console import banner, filters, frame, kinds, overview, workers
 from queueapp.console.errors import group_address
 from queueapp.console.routes import bp
 
@@ -23,4 +23,5 @@ def init_app(app: Flask) -> None:
     banner.init_app(app)
     overview.init_app(app)
     workers.init_app(app)
+    kinds.init_app(app)
     app.register_blueprint(bp)

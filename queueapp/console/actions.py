@@ -18,7 +18,7 @@ from queueapp.console import back
 from queueapp.console.answers import render, wants_panel
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
-from queueapp.console.outcomes import Done
+from queueapp.console.outcomes import Done, Outcome
 from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries, transitions
@@ -121,7 +121,7 @@ def _ask(verb: str, ids: list[int], default: str) -> Response:
     return Response(body, mimetype="text/html")
 
 
-def done_with(done: Done, default: str) -> AnyResponse:
+def done_with(done: Outcome, default: str) -> AnyResponse:
     """Say what an action came to: as a notice, or on the page that it leads back to."""
     if "HX-Request" in request.headers:
         body = render_template("fragments/done.html", done=done).strip()

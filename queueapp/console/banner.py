@@ -10,11 +10,15 @@ from typing import Any
 from flask import Flask, Response, current_app, g, request
 
 from queueapp import judgement
+from queueapp.auth import current_principal
+from queueapp.auth.access import declared
 from queueapp.console.blueprint import bp
 from queueapp.jobs.verdict import Finding, Level
 from queueapp.judgement import Look
 
 HEADER = "Queue-Verdict"
+# Next steps that ask before they act, in a dialog where scripts run.
+_QUESTIONS = ("/resume",)
 # How each level looks; the word says it without colour.
 TONES = {
     Level.GREEN: "good", Level.AMBER: "careful", Level.RED: "bad", Level.UNKNOWN: "unknown",
@@ -23,7 +27,10 @@ TONES = {
 
 @dataclass(frozen=True)
 class Shown:
-    """One finding. ``path``: the page for the next step, from the root of the application."""
+    """One finding. ``path``: the page for the next step, from the root of the application.
+
+    ``asks``: that page is a question.
+    """
 
     rule: str
     level: Level
@@ -33,6 +40,7 @@ class Shown:
     since: datetime | None
     step: str
     path: str | None
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def mark(look: Look) -> str:
 
 
 def _shown(one: Finding) -> Shown:
-    path = _page_of(*one.step.paths)
+    path = judgement.page_of(_app(), one.step.paths, may=_may_open)
     return Shown(
         one.rule,
         one.level,
@@ -74,8 +82,15 @@ def _shown(one: Finding) -> Shown:
         one.sentence,
         one.since,
         one.step.text,
-        path,
+        None if path is None else request.script_root + path,
+        path in _QUESTIONS,
     )
+
+
+def _may_open(endpoint: str) -> bool:
+    """Whether the reader may see the page: a viewer is led to one that only shows."""
+    permission = declared(_app(), endpoint)
+    return permission is None or current_principal().may(permission)
 
 
 def _page_of(*paths: str) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from flask import Response, current_app, redirect, request, url_for
+from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -17,6 +17,7 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
+from queueapp.console.kinds import kind_address
 from queueapp.console.operations import REASON_LENGTH, given_reason
 from queueapp.console.readings import tried
 from queueapp.console.sparks import Spark, spark_of
@@ -178,8 +179,7 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "group": group,
         "failed": jobs,
         "waiting": [(job, shown_status(job, now)) for job in waiting],
-        "hold_urls": _hold_urls(group),
-        "held_kinds": sorted({*group.kinds} & {*control.in_force(session).held_kinds}),
+        **_holds(session, group),
         "compared": compared,
         "differing": [field for field in fields if field.differs(compared)],
         "same": [field for field in fields if not field.differs(compared)],
@@ -198,11 +198,15 @@ def _shown(field: Field, kinds: Mapping[int, str], hidden: Redaction) -> Field:
     return replace(field, values=values)
 
 
-def _hold_urls(group: Group) -> dict[str, str]:
-    """Where each of the commonest kinds is held, if this console has a page for that."""
-    if "console.kind" not in current_app.view_functions:
-        return {}
-    return {kind: url_for("console.kind", kind=kind) for kind, _ in group.kinds.most_common(3)}
+def _holds(session: Session, group: Group) -> dict[str, Any]:
+    """Which of its kinds are on hold, and the button for each of the commonest."""
+    held = tried(session, control.in_force)
+    on_hold = held.value.held_kinds if held.value else ()
+    common = [kind for kind, _ in group.kinds.most_common(3) if kind_address(kind)]
+    return {
+        "held_kinds": sorted({*group.kinds} & {*on_hold}),
+        "hold_verbs": {kind: "unhold" if kind in on_hold else "hold" for kind in common},
+    }
 
 
 def _read_group(

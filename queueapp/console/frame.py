@@ -13,7 +13,7 @@ from flask import Flask, Response, current_app, g, request, url_for
 from queueapp.auth import Permission
 from queueapp.config import Settings
 from queueapp.console.blueprint import bp
-from queueapp.console.outcomes import Done
+from queueapp.console.outcomes import Outcome, read_outcome
 
 THEMES = ("light", "dark")
 REFRESH = ("5", "10", "30", "60")
@@ -63,9 +63,9 @@ def _here(**other: str) -> str:
     return request.script_root + request.path + (f"?{urlencode(kept)}" if kept else "")
 
 
-def _done() -> Done | None:
+def _done() -> Outcome | None:
     """What the action that led here came to."""
-    return Done.read(request.args.get("done", ""))
+    return read_outcome(request.args.get("done", ""))
 
 
 def _set_headers(response: Response) -> Response:

@@ -19,12 +19,15 @@ from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria,
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, tried
 from queueapp.extensions import db
-from queueapp.jobs import queries
+from queueapp.jobs import control, queries
+from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Page, WaitingCounts
 from queueapp.jobs.status import Status
 
 ROWS = 50
+# Kinds on hold that the list of held jobs names.
+HOLDS_SHOWN = 10
 # In the order of a job's life; due, scheduled and retrying are parts of queued.
 TABS = (
     "queued", "due", "scheduled", "retrying", "running", "held", "succeeded", "failed", "cancelled",
@@ -92,6 +95,8 @@ def _context(
         "first_page": place.before is None and shown.newer is None,
         "newer_count": _newer_count(session, criteria, place),
         "tabs": TABS,
+        "holds": _holds(session, criteria),
+        "holds_shown": HOLDS_SHOWN,
         "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(counts, depths),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
@@ -109,6 +114,18 @@ def _page(session: Session, criteria: Criteria, place: Place) -> Reading[Page]:
         # The top is reached: show it whole rather than a page with a few rows.
         return tried(session, queries.list_jobs, where, limit=ROWS)
     return page
+
+
+def _holds(session: Session, criteria: Criteria) -> Reading[dict[str, Switch]]:
+    """Which kinds are on hold, where held jobs are asked for, and why."""
+    if Status.HELD not in criteria.statuses:
+        return Reading({})
+    controls = tried(session, control.in_force)
+    if controls.value is None:
+        return Reading(None, controls.reason)
+    asked = criteria.value("kind")
+    kinds = (kind for kind in controls.value.held_kinds if asked in ("", kind))
+    return Reading({kind: controls.value.latest[scope_of(kind)] for kind in kinds})
 
 
 def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:

@@ -37,7 +37,7 @@ def now() -> Response:
     if found.value is None:
         raise DatabaseUnavailable(f"{found.failure}; try again", retry_after=5)
     seen = found.value
-    mark = f"{seen.mark} {banner.mark(look)}"
+    mark = f"{seen.mark} {banner.mark(look)} {_stops(look.facts)}"
     return answer("now", as_of=seen.pulse.now, mark=mark, context=lambda: _context(seen, look))
 
 
@@ -54,6 +54,7 @@ def _context(seen: Overview, look: Look) -> Mapping[str, Any]:
         "oldest": _oldest(depths),
         "chart": _chart(facts, seen),
         "errors": _part(facts, "groups", "failures"),
+        "controls": _part(facts, "controls", "switches"),
         "is_empty": seen.counts.value is not None and not any(seen.counts.value.values()),
         "is_failing": any(one.rule == "failing" for one in look.verdict.findings),
         "final": FINAL,
@@ -68,6 +69,12 @@ def _part(facts: Facts | None, part: str, reading: str) -> Reading[Any]:
         return Reading(None, "the database does not answer")
     reasons = (one.reason for one in facts.unread if one.reading == reading)
     return Reading(facts.of(part), next(reasons, None))
+
+
+def _stops(facts: Facts | None) -> list[int]:
+    """The pauses and holds that are shown."""
+    latest = facts.controls.latest.values() if facts and facts.controls else ()
+    return [switch.id for switch in latest if switch.stops]
 
 
 def _chart(facts: Facts | None, seen: Overview) -> Reading[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from queueapp.console.filters import plural
 from queueapp.jobs.status import Event
@@ -17,6 +18,12 @@ _WRITTEN = re.compile(r"(retry|cancel|release)\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})"
 
 _DID = {"retry": "Retrying", "cancel": "Cancelled", "release": "Released"}
 _REFUSED = {"release": "no longer the claim that you saw"}
+_SWITCHED = {
+    "pause": "The queue is paused: nothing new starts, and what runs finishes.",
+    "resume": "The queue goes on.",
+    "hold": "The kind is on hold: nothing of it starts, and what waits is moved aside.",
+    "unhold": "The hold is lifted: its jobs come back.",
+}
 
 
 @dataclass(frozen=True)
@@ -60,3 +67,31 @@ class Done:
             why = f"{_REFUSED.get(self.verb, 'status does not allow it')}, or locked just now"
             parts.append(f"{self.refused} {were} left alone: {why}")
         return f"{'. '.join(parts) or 'No job was ticked'}."
+
+
+@dataclass(frozen=True)
+class Switched:
+    """A pause or a hold was set or lifted."""
+
+    verb: str
+
+    def __str__(self) -> str:
+        return self.verb
+
+    @property
+    def is_complete(self) -> bool:
+        """It is done, or it was refused and there is no outcome."""
+        return True
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        return _SWITCHED[self.verb]
+
+
+Outcome: TypeAlias = Done | Switched
+
+
+def read_outcome(text: str) -> Outcome | None:
+    """Read what ``str`` of an outcome wrote; None for anything else."""
+    return Switched(text) if text in _SWITCHED else Done.read(text)

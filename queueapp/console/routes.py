@@ -8,10 +8,19 @@ from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events
 from queueapp.console.job import job
 from queueapp.console.jobs import jobs
+from queueapp.console.kinds import kind, kinds
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
 from queueapp.console.operations import apply_operation, operation, stop_operation
 from queueapp.console.release import ask_release, release
+from queueapp.console.switches import (
+    ask_kind,
+    ask_pause,
+    ask_resume,
+    pause_queue,
+    resume_queue,
+    switch_kind,
+)
 from queueapp.console.system import system
 from queueapp.console.workers import worker, workers_page
 
@@ -20,22 +29,30 @@ __all__ = [
     "act_on_many",
     "apply_operation",
     "ask",
+    "ask_kind",
     "ask_many",
+    "ask_pause",
     "ask_release",
+    "ask_resume",
     "bp",
     "error_group",
     "errors",
     "events",
     "job",
     "jobs",
+    "kind",
+    "kinds",
     "login",
     "now",
     "operation",
+    "pause_queue",
     "plan_for_group",
     "release",
+    "resume_queue",
     "sign_in",
     "sign_out",
     "stop_operation",
+    "switch_kind",
     "system",
     "worker",
     "workers_page",

@@ -2,6 +2,9 @@
 
 They stand in ``job_events`` with ``job_id`` NULL and a scope: ``queue``, ``kind:<kind>``,
 ``worker:<id>`` or ``op:<id>``. So the audit trail cannot disagree with the state.
+
+A pause or a hold may be set for a time. It is in force until a line lifts it: when its time is over
+a worker writes that line, by the database's clock.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queueapp.jobs.database import Database, run
@@ -17,12 +20,20 @@ from queueapp.jobs.status import Event
 
 QUEUE = "queue"
 SWITCHES = (Event.QUEUE_PAUSED, Event.QUEUE_RESUMED, Event.KIND_HELD, Event.KIND_UNHELD)
+# What keeps work from starting, and what lifts it.
+LIFTS = {Event.QUEUE_PAUSED: Event.QUEUE_RESUMED, Event.KIND_HELD: Event.KIND_UNHELD}
+LOCK = 730_044
 
 _RECORD = """
 INSERT INTO job_events (scope, event, actor, reason, data)
 VALUES (%(scope)s, %(event)s, %(actor)s, %(reason)s, %(data)s::jsonb)
 RETURNING id
 """
+
+# Switches are written one at a time, so that the latest by its id is the one that was meant last:
+# without that a worker could lift, for its time is over, a pause that was set anew meanwhile.
+_TAKE_TURNS = f"SELECT pg_advisory_xact_lock({LOCK})"
+_NOW = "SELECT clock_timestamp() AS now"
 
 # What a switch may be written as: itself, or carried over from a day that was dropped.
 SWITCH_EVENTS = [str(event) for event in (*SWITCHES, Event.CONTROL_CARRIED)]
@@ -43,7 +54,8 @@ INSERT INTO job_events (scope, event, actor, data)
 SELECT latest.scope, 'control_carried', %(actor)s, latest.told FROM (
   SELECT DISTINCT ON (scope) scope, tableoid,
     CASE event WHEN 'control_carried' THEN data
-      ELSE jsonb_build_object('event', event, 'actor', actor, 'reason', reason, 'at', created_at)
+      ELSE coalesce(data, jsonb_build_object())
+        || jsonb_build_object('event', event, 'actor', actor, 'reason', reason, 'at', created_at)
     END AS told
   FROM job_events WHERE job_id IS NULL AND event = ANY(%(switches)s)
   ORDER BY scope, id DESC
@@ -60,13 +72,28 @@ RETURNING scope
 
 @dataclass(frozen=True)
 class Switch:
-    """One control event that is in force: who, why, since when."""
+    """One control event that is in force: who, why, since when.
+
+    ``until``: when a pause or a hold ends by itself, None: when somebody lifts it. ``spread_s``: of
+    a hold that was lifted, over how long its jobs come back.
+    """
 
     id: int
     event: Event
     actor: str
     reason: str | None
     at: datetime
+    until: datetime | None = None
+    spread_s: float = 0.0
+
+    @property
+    def stops(self) -> bool:
+        """Whether it keeps work from starting: a pause or a hold."""
+        return self.event in LIFTS
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether its time is over, so that it is to be lifted."""
+        return self.stops and self.until is not None and self.until <= now
 
 
 @dataclass
@@ -85,8 +112,7 @@ class Controls:
     @property
     def pause(self) -> Switch | None:
         """The pause in force, if the queue is paused."""
-        switch = self.latest.get(QUEUE)
-        return switch if switch and switch.event is Event.QUEUE_PAUSED else None
+        return self.stop_of(QUEUE)
 
     @property
     def held_kinds(self) -> tuple[str, ...]:
@@ -98,6 +124,27 @@ class Controls:
                 if switch.event is Event.KIND_HELD
             )
         )
+
+    def stop_of(self, scope: str) -> Switch | None:
+        """What keeps the work of a scope from starting, if anything does."""
+        switch = self.latest.get(scope)
+        return switch if switch and switch.stops else None
+
+    def any_over(self, now: datetime) -> bool:
+        """Whether the time of a pause or a hold is over."""
+        return any(switch.is_over(now) for switch in self.latest.values())
+
+    def spread_left_s(self, kind: str, now: datetime) -> float:
+        """Over how many seconds from ``now`` on the jobs of a kind are to come back; 0: at once."""
+        lift = self.latest.get(scope_of(kind))
+        if lift is None or lift.stops:
+            return 0.0
+        return max(0.0, lift.spread_s - (now - lift.at).total_seconds())
+
+
+def scope_of(kind: str) -> str:
+    """The scope of a kind's holds."""
+    return f"kind:{kind}"
 
 
 def record(
@@ -115,24 +162,83 @@ def record(
     return int(rows[0].id)
 
 
-def pause(database: Database, *, actor: str, reason: str) -> None:
-    """Stop all claiming, within 2 s of the commit. Running jobs finish."""
-    record(database, Event.QUEUE_PAUSED, actor=actor, reason=reason)
+def take_turns(database: Database) -> None:
+    """Keep others from writing a switch until this transaction ends: what is read now stays so."""
+    run(database, _TAKE_TURNS)
 
 
-def resume(database: Database, *, actor: str, reason: str | None = None) -> None:
+def pause(
+    database: Database,
+    *,
+    actor: str,
+    reason: str,
+    for_s: float | None = None,
+    via: str | None = None,
+) -> None:
+    """Stop all claiming, within 2 s of the commit. Running jobs finish.
+
+    ``for_s``: for so many seconds; None: until somebody resumes.
+    """
+    told = _told(database, via, for_s=for_s)
+    record(database, Event.QUEUE_PAUSED, actor=actor, reason=reason, data=told)
+
+
+def resume(
+    database: Database, *, actor: str, reason: str | None = None, via: str | None = None
+) -> None:
     """Lift the pause."""
-    record(database, Event.QUEUE_RESUMED, actor=actor, reason=reason)
+    told = _told(database, via)
+    record(database, Event.QUEUE_RESUMED, actor=actor, reason=reason, data=told)
 
 
-def hold_kind(database: Database, kind: str, *, actor: str, reason: str) -> None:
-    """Stop claiming ``kind``; housekeeping moves its waiting jobs to held."""
-    record(database, Event.KIND_HELD, scope=f"kind:{kind}", actor=actor, reason=reason)
+def hold_kind(
+    database: Database,
+    kind: str,
+    *,
+    actor: str,
+    reason: str,
+    for_s: float | None = None,
+    via: str | None = None,
+) -> None:
+    """Stop claiming ``kind``; housekeeping moves its waiting jobs to held.
+
+    ``for_s``: for so many seconds; None: until somebody lifts it.
+    """
+    told = _told(database, via, for_s=for_s)
+    scope = scope_of(kind)
+    record(database, Event.KIND_HELD, scope=scope, actor=actor, reason=reason, data=told)
 
 
-def unhold_kind(database: Database, kind: str, *, actor: str, reason: str | None = None) -> None:
-    """Let ``kind`` run again; housekeeping moves back what was held for it."""
-    record(database, Event.KIND_UNHELD, scope=f"kind:{kind}", actor=actor, reason=reason)
+def unhold_kind(
+    database: Database,
+    kind: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    spread_s: float = 0.0,
+    via: str | None = None,
+) -> None:
+    """Let ``kind`` run again; housekeeping moves back what was held for it.
+
+    ``spread_s`` > 0: their due times are spread over so many seconds from now on.
+    """
+    told = _told(database, via, spread_s=spread_s)
+    scope = scope_of(kind)
+    record(database, Event.KIND_UNHELD, scope=scope, actor=actor, reason=reason, data=told)
+
+
+def _told(
+    database: Database, via: str | None, *, for_s: float | None = None, spread_s: float = 0.0
+) -> dict[str, Any] | None:
+    """What a switch says of itself beside who and why; no other is written meanwhile."""
+    take_turns(database)
+    told: dict[str, Any] = {"via": via} if via else {}
+    if for_s is not None:
+        now: datetime = run(database, _NOW)[0].now
+        told["until"] = (now + timedelta(seconds=for_s)).isoformat()
+    if spread_s > 0:
+        told["spread_s"] = spread_s
+    return told or None
 
 
 def carry(database: Database, table: str, *, actor: str) -> list[str]:
@@ -158,6 +264,19 @@ def read_switches(rows: Iterable[Mapping[str, Any]]) -> Controls:
 def _switch(row: Mapping[str, Any]) -> Switch:
     """Read one. A carried switch tells what it was when its partition was dropped."""
     told = {**row, **(row["data"] or {})} if row["event"] == Event.CONTROL_CARRIED else row
-    at = told.get("at") or told["created_at"]
-    at = datetime.fromisoformat(at) if isinstance(at, str) else at
-    return Switch(row["id"], Event(told["event"]), told["actor"], told["reason"], at)
+    data = row["data"] or {}
+    return Switch(
+        row["id"],
+        Event(told["event"]),
+        told["actor"],
+        told["reason"],
+        _instant(told.get("at") or told["created_at"]),
+        _instant(data["until"]) if data.get("until") else None,
+        float(data.get("spread_s") or 0.0),
+    )
+
+
+def _instant(value: datetime | str) -> datetime:
+    """An instant from a column or from within JSON."""
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -6,9 +6,12 @@ queue is never filtered for long.
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from typing import Any
 
 from queueapp.jobs import transitions
+from queueapp.jobs.control import Controls
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Reason
 
@@ -16,6 +19,8 @@ BATCH = 500
 SCAN = 20_000
 # Looked at even when no hold changed: another worker may have died half way.
 BACK_EVERY_TICKS = 40
+# How long one tick may bring jobs back: housekeeping hears of pauses and holds between two.
+TURN_S = 0.2
 
 _START = (32767, "-infinity", "-infinity", 0)
 
@@ -46,7 +51,7 @@ FROM last l
 """
 
 # A loose scan over the kinds that have jobs held for them: one probe each.
-_HELD_KINDS = """
+HELD_KINDS = """
 WITH RECURSIVE k AS (
   (SELECT kind FROM jobs WHERE status = 'held' AND held_for = 'kind' ORDER BY kind LIMIT 1)
   UNION ALL
@@ -59,6 +64,7 @@ SELECT kind FROM k WHERE kind IS NOT NULL
 
 _HELD_OF = """
 SELECT id FROM jobs WHERE status = 'held' AND held_for = 'kind' AND kind = %(kind)s
+  AND id > %(after)s
 ORDER BY id LIMIT %(limit)s
 """
 
@@ -71,14 +77,16 @@ class Holds:
         self._held: tuple[str, ...] = ()
         self._countdown = 0
 
-    def tick(self, database: Database, held: tuple[str, ...], *, actor: str) -> None:
-        """Move at most one batch there and one batch back."""
+    def tick(self, database: Database, controls: Controls, now: datetime, *, actor: str) -> None:
+        """Move a batch there, and bring some back for a bounded time; ``now``: the database's."""
+        held = controls.held_kinds
         if held != self._held:
             self._held, self._place, self._countdown = held, _START, 0
         if held:
             self._park(database, held, actor)
         if self._countdown <= 0:
-            self._countdown = 0 if self._bring_back(database, held, actor) else BACK_EVERY_TICKS
+            any_back = self._bring_back(database, controls, now, actor)
+            self._countdown = 0 if any_back else BACK_EVERY_TICKS
         self._countdown -= 1
 
     def _park(self, database: Database, held: tuple[str, ...], actor: str) -> None:
@@ -99,12 +107,37 @@ class Holds:
                 held_for="kind",
             )
 
-    def _bring_back(self, database: Database, held: tuple[str, ...], actor: str) -> bool:
-        """Unhold a batch of each kind that is not on hold any more; whether there was any."""
-        lifted = [row.kind for row in run(database, _HELD_KINDS) if row.kind not in held]
-        for kind in lifted:
-            ids = [row.id for row in run(database, _HELD_OF, kind=kind, limit=BATCH)]
-            transitions.unhold(
-                database, ids, actor=actor, reason=Reason.KIND_UNHELD, held_for="kind"
-            )
+    def _bring_back(
+        self, database: Database, controls: Controls, now: datetime, actor: str
+    ) -> bool:
+        """Unhold the jobs of kinds that are not on hold any more; whether there were any."""
+        held, until = controls.held_kinds, time.monotonic() + TURN_S
+        lifted = [row.kind for row in run(database, HELD_KINDS) if row.kind not in held]
+        left = dict.fromkeys(lifted, 0)
+        while left:
+            for kind, after in tuple(left.items()):
+                ids = [
+                    row.id for row in run(database, _HELD_OF, kind=kind, after=after, limit=BATCH)
+                ]
+                # Each batch over what is left of the time: those moved last come in between.
+                spread_s = controls.spread_left_s(kind, now)
+                _unhold(database, ids, spread_s, actor)
+                if len(ids) < BATCH:
+                    del left[kind]
+                else:
+                    left[kind] = ids[-1]
+                if time.monotonic() >= until:
+                    return True
         return bool(lifted)
+
+
+def _unhold(database: Database, ids: list[int], spread_s: float, actor: str) -> None:
+    if ids:
+        transitions.unhold(
+            database,
+            ids,
+            actor=actor,
+            reason=Reason.KIND_UNHELD,
+            held_for="kind",
+            spread_s=spread_s,
+        )

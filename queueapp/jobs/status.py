@@ -104,6 +104,7 @@ class Reason(StrEnum):
     RELEASED_ON_LAST_ATTEMPT = "released_on_last_attempt"
     KIND_HELD = "kind_held"
     KIND_UNHELD = "kind_unheld"
+    EXPIRED = "expired"
     RETENTION = "retention"
     CANARY_FAILED = "canary_failed"
     CANARY_TIMED_OUT = "canary_timed_out"

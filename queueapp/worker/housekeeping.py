@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from queueapp.jobs import holds
 from queueapp.jobs.control import Controls
+from queueapp.jobs.expiry import lift_expired
 from queueapp.jobs.outlook import Edge, Outlook, look
 from queueapp.worker.lease_keeper import LeaseKeeper
 from queueapp.worker.line import Line
@@ -70,6 +71,8 @@ class Housekeeping:
             return self._hurried_tick()
         self._hurried = False
         self._look_up()
+        if self._lift_expired():
+            self._look_up()
         self._move_held()
         self._upkeep.tick()
         wait = self._terms.poll * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
@@ -125,10 +128,20 @@ class Housekeeping:
         if outlook.cancels:
             self._keeper.hurry()
 
+    def _lift_expired(self) -> bool:
+        """Lift the pauses and holds whose time is over; whether there were any."""
+        if self._seen is None or not self._controls.any_over(self._seen):
+            return False
+        with self._line.transaction() as connection:
+            return bool(lift_expired(connection, actor=f"housekeeping:{self._terms.name}"))
+
     def _move_held(self) -> None:
+        if self._seen is None:
+            return
         with self._line.use() as connection:
             self._holds.tick(
                 connection,
-                self._controls.held_kinds,
+                self._controls,
+                self._seen,
                 actor=f"housekeeping:{self._terms.name}",
             )

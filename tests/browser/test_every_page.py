@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import operations
+from queueapp.jobs import control, operations
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
@@ -33,6 +33,8 @@ def paths(session: Session) -> list[str]:
     running = make_job(session, Status.RUNNING, progress=40, progress_note="page 3 of 7 " * 20)
     alike = session.get_one(Job, failed.id).error_fingerprint
     where = JobFilter(status=(Status.FAILED,))
+    control.pause(session, actor="user:ana", reason="r" * 300, for_s=3600)
+    control.hold_kind(session, "a" * 60 + ".long", actor="user:ana", reason="r" * 300)
     session.commit()
     found = operations.survey(session, "retry", where)
     made = operations.plan(
@@ -57,6 +59,10 @@ def paths(session: Session) -> list[str]:
         f"/workers/{running.locked_by}",
         f"/workers/release?worker={running.locked_by}",
         "/system",
+        "/kinds",
+        f"/kinds/{'a' * 60}.long",
+        f"/kinds/{'a' * 60}.long/hold",
+        "/resume",
     ]
 
 

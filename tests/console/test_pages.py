@@ -21,7 +21,7 @@ from tests.jobs.plans import statements_of
 
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job=1"]
 # Whose marks are of other things than jobs.
-OTHERS = ["/workers", "/workers/test:1:000000", "/system"]
+OTHERS = ["/kinds", "/kinds/demo.echo", "/workers", "/workers/test:1:000000", "/system"]
 RELEASE = "/workers/release?worker=test:1:000000"
 
 

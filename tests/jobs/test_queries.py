@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.errors import JobNotFound
-from queueapp.jobs import queries, transitions
+from queueapp.jobs import kinds, queries, transitions
 from queueapp.jobs.queries import (
     EventFilter,
     JobFilter,
@@ -376,6 +376,9 @@ def every_read(session: Session) -> None:
     queries.get_head(session, 7)
     queries.heads_of(session, [7, 8, 9])
     queries.bodies_of(session, 7)
+    for look in (kinds.waiting, kinds.running, kinds.held, kinds.failed):
+        assert look(session).jobs
+    kinds.last_hour(session, later())
     queries.events_of(session, 7)
     queries.latest_events_of(session, 7)
     queries.last_failure(session, 7)

@@ -95,6 +95,23 @@ def test_a_pause_stops_the_pump_and_a_resume_starts_it(bench: Bench, session: Se
     assert not worker.pump.paused
 
 
+def test_a_pause_ends_by_itself_when_its_time_is_over(bench: Bench, session: Session) -> None:
+    worker = bench.worker()
+    settled_in(worker)
+    control.pause(session, actor="user:ana", reason="deploy", for_s=3600)
+    session.commit()
+    worker.housekeeping.tick()
+    paused = [worker.pump.paused]
+
+    control.pause(session, actor="user:ana", reason="deploy", for_s=0)
+    session.commit()
+    worker.housekeeping.tick()
+
+    assert [*paused, worker.pump.paused] == [True, False]
+    [lift] = events_named(session, "queue_resumed")
+    assert (lift.actor, lift.reason) == (f"housekeeping:{worker.terms.name}", "expired")
+
+
 def test_a_held_kind_is_moved_aside_and_brought_back(
     bench: Bench, enqueue: Enqueue, job: Read, session: Session
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from queueapp.jobs.sqlite import (
     failures,
+    kinds,
     leases,
     metrics,
     operations,
@@ -21,6 +22,7 @@ from queueapp.jobs.sqlite.replacements import answer, known
 __all__ = [
     "answer",
     "failures",
+    "kinds",
     "known",
     "leases",
     "metrics",

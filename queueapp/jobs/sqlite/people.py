@@ -112,7 +112,7 @@ def _hold(_row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
 def _unhold(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move:
     due = row.available_at
     if given["spread_s"] > 0:
-        due = max(due, clock()) + timedelta(seconds=given["spread_s"] * nth / count)
+        due = max(due, clock() + timedelta(seconds=given["spread_s"] * nth / count))
     sets = {"status": "queued", "held_for": None, "available_at": due}
     was = {"available_at": row.available_at}
     return _Move("unheld", sets, {"available_at": due, "was": was})

@@ -51,7 +51,7 @@ def _next_queued(connection: Connection, given: Parameters) -> Sequence[Row[Any]
 
 
 reworded(
-    holds._HELD_KINDS,
+    holds.HELD_KINDS,
     "SELECT DISTINCT kind FROM jobs WHERE status = 'held' AND held_for = 'kind' ORDER BY kind",
 )
 

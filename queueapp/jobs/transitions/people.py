@@ -97,7 +97,10 @@ def unhold(
     spread_s: float = 0,
     **by: Unpack[By],
 ) -> list[Moved]:
-    """Let held jobs go on. ``spread_s`` > 0 spreads their due times over so many seconds."""
+    """Let held jobs go on. ``spread_s`` > 0 spreads what is due over so many seconds.
+
+    A job that is due later than its place among them keeps its time.
+    """
     how = {"held_for": held_for, "spread_s": spread_s}
     return _wake(database, _apply(database, statements.UNHOLD, ids, **by, **how))
 

@@ -93,8 +93,8 @@ UNHOLD = _statement(
     sets="""
     status = 'queued', held_for = NULL,
     available_at = CASE WHEN %(spread_s)s::float8 > 0
-      THEN greatest(was.available_at, clock_timestamp()) + make_interval(
-        secs => %(spread_s)s::float8 * (was.nth - 1) / (SELECT count(*) FROM target))
+      THEN greatest(was.available_at, clock_timestamp() + make_interval(
+        secs => %(spread_s)s::float8 * (was.nth - 1) / (SELECT count(*) FROM target)))
       ELSE was.available_at END""",
     event="'unheld'",
     data="""jsonb_build_object('available_at', j.available_at,

@@ -13,12 +13,14 @@ from queueapp.jobs.verdict.minutes import total
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.words import due, name_of, share_of_workers
 from queueapp.jobs.why.facts import Worker
-from queueapp.jobs.why.words import because, counted, span
+from queueapp.jobs.why.words import because, counted, span, till
 
 # A run counts as longer than usual from so many times the usual on.
 USUAL_TIMES = 3
 # From so long on an open transaction is a suspect, when nothing moves.
 SUSPECT_S = 60.0
+# The page that asks, for who may do it; what others may see of the pause.
+_RESUME = ("/resume", "/kinds", "/events?event=queue_paused")
 
 
 def no_workers(facts: Facts) -> Said | None:
@@ -106,7 +108,7 @@ def paused(facts: Facts) -> Said | None:
             "held_due": sum(one.jobs for one in held),
             "oldest_due_at": oldest,
         },
-        (("/kinds", "/events?event=queue_paused") if pause else _hold_paths(held[0])),
+        (_RESUME if pause else _hold_paths(held[0])),
         "Resume the queue when the reason is gone." if pause else None,
     )
 
@@ -115,7 +117,8 @@ def _pause(facts: Facts, pause: Switch) -> str:
     assert facts.line is not None
     ago = span(facts.age_s(pause.at))
     behind = due(facts.line.due)
-    return f"The queue was paused by {pause.actor} {ago} ago{because(pause.reason)}: {behind}"
+    why = f"{because(pause.reason)}{till(pause.until)}"
+    return f"The queue was paused by {pause.actor} {ago} ago{why}: {behind}"
 
 
 def _hold(facts: Facts, held: HeldKind) -> str:
@@ -124,6 +127,7 @@ def _hold(facts: Facts, held: HeldKind) -> str:
     by = ""
     if switch:
         by = f" by {switch.actor} {span(facts.age_s(switch.at))} ago{because(switch.reason)}"
+        by += till(switch.until)
     return f"{held.kind} was put on hold{by}: {due(held.jobs, 1_000, of='its')}"
 
 

@@ -26,7 +26,7 @@ class Minute:
     """One line: what was counted from ``since`` to ``at``, over all kinds.
 
     ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
-    at most 2^n ms, by n.
+    at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for.
     """
 
     at: datetime
@@ -34,6 +34,7 @@ class Minute:
     events: Mapping[str, int] = field(default_factory=dict)
     retries: int = 0
     waits: Mapping[int, int] = field(default_factory=dict)
+    runs: Mapping[int, int] = field(default_factory=dict)
 
     def count(self, *events: str) -> int:
         """How many of these there were."""

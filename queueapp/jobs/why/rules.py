@@ -15,7 +15,7 @@ from queueapp.jobs.control import Switch
 from queueapp.jobs.status import FINAL, WAITING, Event, Status
 from queueapp.jobs.why import running, statement
 from queueapp.jobs.why.facts import Facts, Line
-from queueapp.jobs.why.words import because, counted, moment, span
+from queueapp.jobs.why.words import because, counted, moment, span, till
 
 # Kinds of live workers that the evidence lists.
 MOST_KINDS = 50
@@ -161,7 +161,7 @@ def _of_switch(switch: Switch) -> dict[str, Any]:
 
 def _since(switch: Switch, facts: Facts) -> str:
     ago = span((facts.now - switch.at).total_seconds())
-    return f"{switch.actor} {ago} ago{because(switch.reason)}"
+    return f"{switch.actor} {ago} ago{because(switch.reason)}{till(switch.until)}"
 
 
 def _no_live_worker(facts: Facts) -> Found | None:

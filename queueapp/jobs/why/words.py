@@ -24,6 +24,11 @@ def moment(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def till(at: datetime | None) -> str:
+    """What stands behind a pause or a hold that ends by itself."""
+    return f", until {moment(at)}" if at else ""
+
+
 def counted(number: int, one: str) -> str:
     """``1 job``, ``2 jobs``."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

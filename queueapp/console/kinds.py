@@ -1,0 +1,264 @@
+"""Kind by kind: what waits, runs and fails, what the last hour brought, and what is on hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Flask, Response, current_app, url_for
+from sqlalchemy.orm import Session
+
+from queueapp import handlers, judgement
+from queueapp.auth import Permission, permits
+from queueapp.config import Settings
+from queueapp.console.answers import answer
+from queueapp.console.blueprint import bp
+from queueapp.console.filters import UNKNOWN, count
+from queueapp.console.readings import Reading, tried
+from queueapp.errors import DatabaseUnavailable, PageNotFound
+from queueapp.extensions import db
+from queueapp.handlers.registry import KIND
+from queueapp.jobs import control, queries
+from queueapp.jobs import kinds as by_kind
+from queueapp.jobs.control import Controls, Switch, scope_of
+from queueapp.jobs.kinds import Hour, Tally
+from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, Pulse
+from queueapp.jobs.verdict import Facts
+from queueapp.jobs.verdict.minutes import Minute, quantile_s
+from queueapp.jobs.why.facts import Worker
+from queueapp.shared import Shared, life_s
+
+KINDS_SHOWN = 300
+WORKERS_SHOWN = 5
+NUMBERS = ("waiting", "running", "held", "failed")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known of all kinds, each part read or with the reason why not."""
+
+    pulse: Pulse
+    waiting: Reading[Tally]
+    running: Reading[Tally]
+    held: Reading[Tally]
+    failed: Reading[Tally]
+    hour: Reading[Hour]
+    controls: Reading[Controls]
+
+    @property
+    def mark(self) -> str:
+        """Changes whenever a page of kinds would; ages go on by themselves."""
+        return f"{self.pulse.mark} {self.pulse.now:%H:%M} {self.reasons}"
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why parts could not be read, each once."""
+        parts = (*(getattr(self, name) for name in NUMBERS), self.hour, self.controls)
+        return list(dict.fromkeys(part.reason for part in parts if part.reason))
+
+    def switch_of(self, kind: str) -> Switch | None:
+        """The latest hold of a kind, or its lift."""
+        return self.controls.value.latest.get(scope_of(kind)) if self.controls.value else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind as the templates need it. ``numbers``: those of its jobs, bounded, in words.
+
+    ``minute``: what the last hour's statistics say of it, None: nothing was counted; ``waits`` and
+    ``runs``: how long half of them and 95 of 100 took at most, in seconds.
+    """
+
+    kind: str
+    about: str
+    is_known: bool
+    hold: Switch | None
+    numbers: Mapping[str, str]
+    minute: Minute | None
+    waits: tuple[float | None, float | None]
+    runs: tuple[float | None, float | None]
+
+    @property
+    def failed_share(self) -> int | None:
+        """How many of 100 attempts failed; None without any."""
+        if self.minute is None or not self.minute.attempts:
+            return None
+        return round(100 * self.minute.failures / self.minute.attempts)
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share what is known of kinds."""
+    app.extensions["queue_kinds"] = Shared(
+        lambda: _read(app), life_s=life_s(app), name_failure=judgement.name_failure
+    )
+    app.jinja_env.globals["kind_address"] = kind_address
+
+
+def shared_kinds() -> Shared[Look]:
+    """What all of the process know of kinds."""
+    found: Shared[Look] = current_app.extensions["queue_kinds"]
+    return found
+
+
+def kind_address(kind: str | None) -> str | None:
+    """The page of a kind; None for what no kind can be called."""
+    if kind is None or not KIND.fullmatch(kind):
+        return None
+    return url_for("console.kind", kind=kind)
+
+
+def known_kind(kind: str) -> str:
+    """``kind``, if a kind can be called so. Raises PageNotFound."""
+    if not KIND.fullmatch(kind):
+        raise PageNotFound("a kind is a lower-case letter, then at most 99 of a-z 0-9 _ . -")
+    return kind
+
+
+@bp.get("/kinds")
+@permits(Permission.READ)
+def kinds() -> Response:
+    """Show every kind that is known here, or has jobs, those on hold first."""
+    look = look_at_kinds()
+    return answer("kinds", as_of=look.pulse.now, mark=look.mark, context=lambda: _of_all(look))
+
+
+@bp.get("/kinds/<kind>")
+@permits(Permission.READ)
+def kind(kind: str) -> Response:
+    """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
+    known_kind(kind)
+    look, facts = look_at_kinds(), judgement.present(_app()).facts
+    mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
+    return answer(
+        "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
+    )
+
+
+def look_at_kinds() -> Look:
+    """What is known of all kinds. Raises DatabaseUnavailable when there is nothing of now."""
+    snapshot = shared_kinds().get()
+    if snapshot.present is None:
+        raise DatabaseUnavailable(f"{snapshot.failure}; try again", retry_after=5)
+    return snapshot.present
+
+
+def row_of(look: Look, kind: str) -> Row:
+    """What is known of one kind."""
+    handler, switch = handlers.find(kind), look.switch_of(kind)
+    minute = look.hour.value.of(kind) if look.hour.value else None
+    return Row(
+        kind,
+        handler.about if handler else "",
+        handler is not None or kind in handlers.current().external_kinds,
+        switch if switch and switch.stops else None,
+        {name: _number(getattr(look, name), kind) for name in NUMBERS},
+        minute,
+        _times(minute.waits if minute else {}),
+        _times(minute.runs if minute else {}),
+    )
+
+
+def workers_of(facts: Facts | None, kind: str) -> Sequence[Worker]:
+    """The live workers that run a kind."""
+    if facts is None or facts.signs is None:
+        return ()
+    live = facts.signs.live(facts.now)
+    return [worker for worker in live if worker.slots and kind in worker.kinds]
+
+
+def _read(app: Flask) -> Look:
+    with app.app_context(), Session(db.engine) as session:
+        queries.bound_reads(session)
+        pulse = queries.pulse(session)
+        return Look(
+            pulse=pulse,
+            waiting=tried(session, by_kind.waiting),
+            running=tried(session, by_kind.running),
+            held=tried(session, by_kind.held),
+            failed=tried(session, by_kind.failed),
+            hour=tried(session, by_kind.last_hour, pulse.now),
+            controls=tried(session, control.in_force),
+        )
+
+
+def _of_all(look: Look) -> Mapping[str, Any]:
+    rows = [row_of(look, name) for name in dict.fromkeys(_names(look))]
+    rows.sort(key=lambda row: (row.hold is None, row.kind))
+    return {
+        "rows": rows[:KINDS_SHOWN],
+        "left_out": len(rows[KINDS_SHOWN:]),
+        "on_hold": sum(row.hold is not None for row in rows),
+        **_bounds(look),
+    }
+
+
+def _of_one(look: Look, facts: Facts | None, kind: str) -> Mapping[str, Any]:
+    handler, policy = handlers.find(kind), handlers.current()
+    settings: Settings = current_app.extensions["queue_settings"]
+    row, able = row_of(look, kind), workers_of(facts, kind)
+    signs = facts.signs if facts else None
+    attempts = handler.max_attempts if handler else None
+    timeout_s = handler.timeout_s if handler else None
+    return {
+        "row": row,
+        "switch": look.switch_of(kind),
+        "moving": _moving(look, kind),
+        "is_external": kind in policy.external_kinds,
+        "max_attempts": policy.max_attempts if attempts is None else attempts,
+        "timeout_s": settings.job_timeout if timeout_s is None else timeout_s,
+        "able": able[:WORKERS_SHOWN],
+        "able_more": len(able[WORKERS_SHOWN:]),
+        "workers_known": signs is not None,
+        # Who moves held jobs there and back.
+        "any_keeper": facts is not None
+        and signs is not None
+        and any(not worker.is_elsewhere for worker in signs.live(facts.now)),
+        **_bounds(look),
+    }
+
+
+def _bounds(look: Look) -> Mapping[str, Any]:
+    return {
+        "reasons": look.reasons,
+        "hour": look.hour.value,
+        "scan_limit": SCAN_LIMIT,
+        "count_limit": COUNT_LIMIT,
+    }
+
+
+def _names(look: Look) -> Iterator[str]:
+    yield from (handler.kind for handler in handlers.kinds())
+    yield from handlers.current().external_kinds
+    if look.controls.value:
+        yield from look.controls.value.held_kinds
+    for tally in (look.waiting, look.running, look.held, look.failed):
+        if tally.value:
+            yield from tally.value.jobs
+    if look.hour.value:
+        yield from look.hour.value.kinds
+
+
+def _number(reading: Reading[Tally], kind: str) -> str:
+    """How many jobs of a kind, as far as was looked."""
+    if reading.value is None:
+        return UNKNOWN
+    number = reading.value.jobs.get(kind, 0)
+    is_least = reading.value.is_cut and number <= COUNT_LIMIT
+    return f"{count(number)}+" if is_least else count(number)
+
+
+def _moving(look: Look, kind: str) -> tuple[int, int] | None:
+    """How many jobs of a kind are held for it, and how many wait; None where not known."""
+    waiting, held = look.waiting.value, look.held.value
+    if waiting is None or held is None:
+        return None
+    return held.jobs.get(kind, 0), waiting.jobs.get(kind, 0)
+
+
+def _times(histogram: Mapping[int, int]) -> tuple[float | None, float | None]:
+    return quantile_s(histogram, 0.5), quantile_s(histogram, 0.95)
+
+
+def _app() -> Any:
+    return current_app._get_current_object()  # type: ignore[attr-defined]

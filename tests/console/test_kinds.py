@@ -1,0 +1,157 @@
+"""The pages of kinds: what stands where, what the last hour brought, and what is not known."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp import handlers
+from queueapp.jobs import control, kinds, queries, transitions
+from queueapp.jobs.models import Job
+from queueapp.jobs.status import Status
+from tests.console.conftest import Console, words
+from tests.console.hostile import TEXT
+from tests.factories import make_job
+from tests.scenes import ECHO, Scene
+
+
+def row_of(page: str, kind: str) -> str:
+    [found] = re.findall(rf'<tr id="kind-{re.escape(kind)}".*?</tr>', page, re.DOTALL)
+    return words(str(found))
+
+
+def test_every_kind_that_is_known_or_has_jobs_is_listed_those_on_hold_first(
+    console: Console, session: Session
+) -> None:
+    for status in Status:
+        make_job(session, status)
+    make_job(session, kind="shop.unknown")
+    session.execute(sa.update(Job).values(held_for="kind").where(Job.status == "held"))
+    control.hold_kind(session, "zoo.feed", actor="user:ana", reason="rain")
+    session.commit()
+
+    page = console.get("/kinds")
+
+    listed = re.findall(r'<tr id="kind-([^"]+)"', page)
+    assert listed[0] == "zoo.feed"
+    assert set(listed) == {"zoo.feed", "shop.unknown", *(one.kind for one in handlers.kinds())}
+    assert listed[1:] == sorted(listed[1:])
+    zoo = row_of(page, "zoo.feed")
+    assert re.search(r"zoo.feed on hold by user:ana \ds ago: “rain” 0 0 0 0", zoo)
+    # No worker has counted anything, so nothing is said of what moved.
+    assert row_of(page, ECHO).startswith(f"{ECHO} 1 1 1 1 – – – – –")
+    assert "no handler here" in row_of(page, "shop.unknown")
+    assert "no handler here" not in row_of(page, ECHO)
+    assert 'href="/jobs?status=queued&amp;kind=demo.echo"' in page
+    assert "No minute of the last hour has been counted" in words(page)
+    assert 'href="/api/kinds"' in page
+
+
+def test_the_last_hour_is_told_from_the_minutes_statistics(
+    console: Console, session: Session
+) -> None:
+    scene = Scene(session)
+    scene.worker()
+    told: dict[str, Any] = {"enqueued": 9, "claimed": 8, "succeeded": 6, "retry_scheduled": 1,
+                            "failed": 1}  # fmt: skip
+    scene.minutes(2, wait={"3": 5, "12": 3}, run={"0": 7, "10": 1}, **told)
+    # Two hours ago: not of this hour.
+    scene.minutes(1, upto=7_300, succeeded=1_000)
+
+    page = console.get("/kinds")
+    one = words(console.get(f"/kinds/{ECHO}"))
+
+    assert f"{ECHO} 0 0 0 0 18 14 25 % 8 ms / 4.10 s 1 ms / 1.02 s" in row_of(page, ECHO)
+    # Nothing was counted of it, which is not the same as not counted.
+    assert row_of(page, "demo.fail").startswith("demo.fail 0 0 0 0 0 0 – – –")
+    assert "in 18 created" in one
+    assert "out 14 12 succeeded, 2 failed, 0 cancelled" in one
+    assert "25 % 4 of 16, retries included" in one
+    assert "w1:1:aa" in one
+    assert "as the workers counted it" in one
+
+
+def test_counts_stop_at_a_bound_and_say_so(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "SCAN_LIMIT", 2)
+    monkeypatch.setattr(kinds, "COUNT_LIMIT", 2)
+    for module in ("kinds", "filters"):
+        monkeypatch.setattr(f"queueapp.console.{module}.COUNT_LIMIT", 2)
+    ids = [make_job(session).id for _ in range(4)]
+    transitions.hold(
+        session, [make_job(session).id for _ in range(4)], held_for="kind", actor="housekeeping:a"
+    )
+    make_job(session, kind="demo.fail", priority=-1)
+    session.commit()
+
+    page = console.get("/kinds")
+
+    assert len(ids) == 4
+    assert row_of(page, ECHO).startswith(f"{ECHO} 2+ 0 2+ 0")
+    # Not among those looked at: it may have some.
+    assert row_of(page, "demo.fail").startswith("demo.fail 0+ 0 0 0")
+
+
+@pytest.mark.postgresql("statement_timeout")
+def test_what_cannot_be_read_is_a_dash_with_its_reason(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job(session, Status.RUNNING)
+    session.commit()
+    monkeypatch.setattr(kinds, "_FAILED", "SELECT pg_sleep(1), %(bound)s, %(most)s")
+
+    real = queries.bound_reads
+    monkeypatch.setattr(queries, "bound_reads", lambda session: real(session, seconds=0.4))
+    every, one = console.get("/kinds"), console.get(f"/kinds/{ECHO}")
+
+    assert "– the query took longer than 2 s" in words(every)
+    assert row_of(every, ECHO).startswith(f"{ECHO} 0 1 0 –")
+    assert "– the query took longer than 2 s" in words(one)
+    assert "held 0 failed –" in words(one)
+
+
+def test_a_page_of_a_kind_says_what_is_registered_and_who_runs_it(
+    console: Console, session: Session
+) -> None:
+    page = console.get("/kinds/http.request")
+    text = words(page)
+
+    assert "Send an HTTP request: deliver a webhook." in text
+    assert "attempts 12 of a job that names none" in text
+    assert "run by no live worker" in text
+    for address in ("/api/kinds/http.request", "/jobs?kind=http.request",
+                    "/errors?kind=http.request", "/events?kind=http.request"):  # fmt: skip
+        assert f'href="{address}"' in page
+    unknown = console.get("/kinds/no.such")
+    assert "No handler in this process is registered for it" in words(unknown)
+    assert "/api/kinds/no.such" not in unknown
+    for path in ("/kinds/No", "/kinds/%3Cb%3E", f"/kinds/{'a' * 101}"):
+        assert console.client.get(path).status_code == 404
+
+
+def test_odd_names_in_the_tables_make_no_links(console: Console, session: Session) -> None:
+    running = make_job(session, Status.RUNNING)
+    session.execute(sa.update(Job).where(Job.id == running.id).values(kind=TEXT))
+    session.commit()
+
+    page = console.get("/kinds")
+
+    assert " ".join(TEXT.split()) in words(page)
+    assert "<img src=x" not in page
+    assert "/kinds/%3C" not in page
+
+
+def test_an_unchanged_page_of_kinds_is_not_sent_again(console: Console, session: Session) -> None:
+    make_job(session)
+    session.commit()
+
+    assert console.unchanged("/kinds").status_code == 304
+    answer = console.unchanged(f"/kinds/{ECHO}")
+    control.hold_kind(session, ECHO, actor="user:ana", reason="x")
+    session.commit()
+    assert console.panel(f"/kinds/{ECHO}", answer.headers["HX-PTag"]).status_code == 200

@@ -1,0 +1,206 @@
+"""Pausing, resuming, holding and unholding from the console: asked first, done once, told."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from queueapp.jobs import control, transitions
+from queueapp.jobs.control import Controls
+from queueapp.jobs.models import JobEvent
+from queueapp.jobs.status import Event, Status
+from tests.console.conftest import Console, words
+from tests.console.hostile import MARK, TEXT
+from tests.factories import make_job
+from tests.scenes import ECHO, Scene
+
+
+def controls(session: Session) -> Controls:
+    session.rollback()
+    return control.in_force(session)
+
+
+def seen_in(page: str) -> str:
+    """The line that the question showed."""
+    [found] = re.findall(r'name="seen" value="(\d+)"', page)
+    return str(found)
+
+
+def answer(console: Console, path: str, **form: object) -> str | None:
+    """Open the question and answer it as a browser without scripts does; where that leads."""
+    made = console.post(path, seen=seen_in(console.get(path)), next="/jobs?kind=x", **form)
+    assert made.status_code == 303, made.text
+    return made.location
+
+
+def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
+    console: Console, session: Session
+) -> None:
+    scene = Scene(session)
+    scene.worker()
+    scene.running(5)
+    scene.due(100)
+    question = words(console.get("/pause"))
+    assert "Pause the queue? Within two seconds nothing new starts" in question
+    assert "The 1 running job finishes." in question
+    assert "1 is due now" in question
+
+    where = answer(console, "/pause", reason=" migration ", minutes="30")
+
+    assert where == "/jobs?kind=x&done=pause"
+    assert "The queue is paused: nothing new starts" in words(console.get(where))
+    pause = controls(session).pause
+    assert pause is not None
+    assert (pause.actor, pause.reason) == ("user:local", "migration")
+    assert pause.until is not None
+    assert timedelta(minutes=29) < pause.until - pause.at < timedelta(minutes=31)
+
+    now = console.get("/")
+    assert re.search(r"Paused by user:local \ds ago: “migration” ; it ends by", words(now))
+    assert "The queue was paused by user:local" in words(now)
+    # The banner leads to the question itself.
+    banner = now[now.index('class="verdict__text"') : now.index("verdict__more")]
+    assert '<a href="/resume" hx-get="/resume" hx-target="#dialog-body">' in banner
+    again = words(console.get("/pause"))
+    assert "It is paused already, by user:local" in again
+
+    assert answer(console, "/resume") == "/jobs?kind=x&done=resume"
+    assert controls(session).pause is None
+    assert "Nothing is paused or on hold." in words(console.get("/"))
+    assert "The queue is not paused" in words(console.get("/resume"))
+
+
+def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
+    console: Console, session: Session
+) -> None:
+    ids = [make_job(session).id for _ in range(3)]
+    session.commit()
+    question = words(console.get(f"/kinds/{ECHO}/hold"))
+    assert f"Hold {ECHO}?" in question
+    assert "What waits (3) is moved aside" in question
+    assert "Is it spelt right?" not in question
+    assert "Is it spelt right?" in words(console.get("/kinds/no.such/hold"))
+
+    answer(console, f"/kinds/{ECHO}/hold", reason="provider down")
+
+    hold = controls(session).stop_of(f"kind:{ECHO}")
+    assert hold is not None
+    assert (hold.reason, hold.until) == ("provider down", None)
+    page = console.get(f"/kinds/{ECHO}?refresh=10")
+    assert re.search(r"On hold by user:local \ds ago: “provider down”", words(page))
+    assert "0 moved aside, 3 still in the line" in words(page)
+    assert "No flask work is alive to move them." in words(page)
+    transitions.hold(session, ids, held_for="kind", actor="housekeeping:one")
+    session.commit()
+    assert "All that waited is moved aside" in words(console.get(f"/kinds/{ECHO}"))
+
+    spread = console.get(f"/kinds/{ECHO}/unhold?spread=10")
+    assert '<option value="10" selected>spread over 10 minutes' in spread
+    assert "3 held jobs come back in batches" in words(spread)
+    answer(console, f"/kinds/{ECHO}/unhold", spread="10", reason="")
+
+    lift = controls(session).latest[f"kind:{ECHO}"]
+    assert (lift.event, lift.spread_s, lift.reason) == (Event.KIND_UNHELD, 600, None)
+    page = words(console.get(f"/kinds/{ECHO}"))
+    assert "Its jobs come back in batches, due within 10m 00s from then on: 3 to go." in page
+
+
+def test_what_somebody_has_changed_meanwhile_is_not_done_over(
+    console: Console, session: Session
+) -> None:
+    control.pause(session, actor="user:ana", reason="first")
+    session.commit()
+    seen = seen_in(console.get("/resume"))
+    control.resume(session, actor="user:bo")
+    control.pause(session, actor="user:bo", reason="a better one")
+    session.commit()
+
+    for verb in ("pause", "resume"):
+        refused = console.post(f"/{verb}", reason="x", seen=seen)
+        assert refused.status_code == 409
+        assert "It was paused by user:bo" in words(refused.text)
+        assert "(a better one); nothing was changed" in words(refused.text)
+    pause = controls(session).pause
+    assert pause is not None
+    assert pause.reason == "a better one"
+
+
+def test_a_second_click_and_a_lift_of_nothing_change_nothing(
+    console: Console, session: Session
+) -> None:
+    control.pause(session, actor="user:ana", reason="x")
+    session.commit()
+    seen = seen_in(console.get("/resume"))
+
+    first, second = (console.click("/resume", seen=seen) for _ in range(2))
+
+    assert "The queue goes on." in first.text
+    assert first.headers["HX-Trigger"] == "queue:changed"
+    assert second.status_code == 409
+    assert "resumed by user:local" in second.text
+    session.rollback()
+    lines = sa.select(sa.func.count()).where(JobEvent.event == "queue_resumed")
+    assert session.scalar(lines) == 1
+    assert console.click("/kinds/demo.echo/unhold", seen="0").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "status"),
+    [
+        ("/pause", {"reason": " "}, 400),
+        ("/kinds/demo.echo/hold", {}, 400),
+        ("/pause", {"reason": "x", "minutes": "-1"}, 400),
+        ("/pause", {"reason": "x", "minutes": "999999"}, 400),
+        ("/pause", {"reason": "x", "seen": "x"}, 400),
+        ("/kinds/demo.echo/hold", {"reason": "x", "spread": "1.5"}, 400),
+        ("/kinds/demo.echo/stop", {"reason": "x"}, 404),
+        ("/kinds/demo.echo/pause", {"reason": "x"}, 404),
+        ("/kinds/No/hold", {"reason": "x"}, 404),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    console: Console, session: Session, path: str, form: dict[str, str], status: int
+) -> None:
+    assert console.post(path, **{"seen": "0", **form}).status_code == status
+    assert controls(session).latest == {}
+
+
+def test_held_jobs_say_why_they_are_held(console: Console, session: Session) -> None:
+    by_kind, alone = make_job(session, Status.HELD), make_job(session, kind="demo.sleep")
+    transitions.unhold(session, [by_kind.id], actor="user:ana")
+    transitions.hold(session, [by_kind.id], held_for="kind", actor="housekeeping:one")
+    transitions.hold(session, [alone.id], actor="user:bo", reason="a suspect")
+    control.hold_kind(session, ECHO, actor="user:ana", reason="<b>provider down")
+    session.commit()
+
+    listed = console.get("/jobs?status=held")
+
+    text = words(listed)
+    assert re.search(rf"{ECHO} on hold by user:ana \ds ago: “<b>provider down”", text)
+    assert f'href="/kinds/{ECHO}"' in listed
+    assert "with its kind" in text
+    assert "by itself" in text
+    assert "on hold by" not in words(console.get("/jobs?status=held&kind=demo.sleep"))
+    assert 'id="holds"' not in console.get("/jobs")
+    job = console.get(f"/jobs/{by_kind.id}")
+    assert f'<a href="/kinds/{ECHO}">To the kind</a>' in job
+
+
+def test_what_people_wrote_stays_text_beside_pauses_and_holds(
+    console: Console, session: Session
+) -> None:
+    make_job(session)
+    control.pause(session, actor=f"user:{TEXT}", reason=TEXT)
+    control.hold_kind(session, ECHO, actor=f"user:{TEXT}", reason=TEXT)
+    session.commit()
+
+    for path in ("/", "/kinds", f"/kinds/{ECHO}", "/resume", f"/kinds/{ECHO}/unhold",
+                 "/pause", "/jobs?status=held"):  # fmt: skip
+        page = console.get(path)
+        assert MARK in words(page), path
+        for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload"):
+            assert raw not in page, path

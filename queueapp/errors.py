@@ -54,6 +54,14 @@ class NotAllowed(QueueError):
     title = "Not allowed"
 
 
+class OperationNeedsAdmin(QueueError):
+    """The operation is for more jobs than an operator may move, or for all there are."""
+
+    code = "operation_needs_admin"
+    status = 403
+    title = "An admin has to apply this operation"
+
+
 class BeyondLimit(QueueError):
     """The token's role grants it, a limit of the token does not; ``limit`` names it, ``errors``."""
 
@@ -140,6 +148,14 @@ class OperationStopped(QueueError):
     code = "operation_stopped"
     status = 409
     title = "The operation was stopped"
+
+
+class NotUndoable(QueueError):
+    """There is no way back from this operation, or not yet; the detail says why."""
+
+    code = "not_undoable"
+    status = 409
+    title = "The operation cannot be undone"
 
 
 class IdempotencyConflict(QueueError):

@@ -16,7 +16,7 @@ from queueapp.api import (
     lists,
     moves,
     openapi,
-    operations,
+    operation_plans,
     stats,
     system,
     verdict,
@@ -35,8 +35,8 @@ def init_app(app: Flask) -> None:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
-    # ``moves`` adds to the routes of ``jobs``.
-    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict, system)
+    # ``moves`` adds to the routes of ``jobs``, ``operation_plans`` to those of ``operations``.
+    parts = (bulk, lists, export, moves, operation_plans, feed, kinds, leases, stats, verdict, system)
     for part in (*parts, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)

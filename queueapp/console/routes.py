@@ -10,7 +10,14 @@ from queueapp.console.job import job
 from queueapp.console.jobs import jobs
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
-from queueapp.console.operations import apply_operation, operation, stop_operation
+from queueapp.console.operation_list import operations_page
+from queueapp.console.operations import (
+    apply_operation,
+    count_operation,
+    operation,
+    stop_operation,
+)
+from queueapp.console.planning import new_operation, plan_operation, undo_operation
 from queueapp.console.release import ask_release, release
 from queueapp.console.system import system
 from queueapp.console.workers import worker, workers_page
@@ -23,20 +30,25 @@ __all__ = [
     "ask_many",
     "ask_release",
     "bp",
+    "count_operation",
     "error_group",
     "errors",
     "events",
     "job",
     "jobs",
     "login",
+    "new_operation",
     "now",
     "operation",
+    "operations_page",
     "plan_for_group",
+    "plan_operation",
     "release",
     "sign_in",
     "sign_out",
     "stop_operation",
     "system",
+    "undo_operation",
     "worker",
     "workers_page",
 ]

@@ -31,6 +31,8 @@ from queueapp.jobs.status import Status
 
 # A form that comes twice within so long was sent twice.
 SAME_FORM = timedelta(minutes=1)
+# Enter in a field presses the first button that may be pressed.
+ORDER = ("retry", "run-now", "hold", "unhold", "reschedule", "cancel")
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -51,7 +53,7 @@ def new_operation() -> Response:
         as_of=now,
         criteria=criteria,
         number=number,
-        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in operations.VERBS},
+        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
         needs_admin=_is_beyond(criteria),
         reason_length=REASON_LENGTH,
     )

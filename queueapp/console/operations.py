@@ -32,7 +32,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
-from queueapp.console.readings import tried
+from queueapp.console.readings import Reading, tried
 from queueapp.errors import (
     BadRequest,
     OperationBusy,
@@ -43,10 +43,11 @@ from queueapp.errors import (
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.failure import printable
-from queueapp.jobs.operations import Operation
+from queueapp.jobs.operations import Mark, Operation
 from queueapp.jobs.status import FINAL, Status
 
 SAMPLE = 10
+MOVED_ROWS = 50
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
@@ -62,11 +63,12 @@ def operation(operation_id: str) -> AnyResponse:
     queries.bound_reads(session)
     pulse = queries.pulse(session)
     made = operations.find(session, known_operation(operation_id))
+    place = _place(request.args.get("jobs", ""))
     return answer(
         "operation",
         as_of=pulse.now,
         mark=f"{pulse.mark} {made.is_over}",
-        context=lambda: _context(session, made, pulse.now, drives=False),
+        context=lambda: _context(session, made, pulse.now, drives=False, place=place),
     )
 
 
@@ -169,7 +171,7 @@ def _drive(session: Session, operation_id: str) -> Operation:
 
 
 def _context(
-    session: Session, made: Operation, now: datetime, *, drives: bool
+    session: Session, made: Operation, now: datetime, *, drives: bool, place: Mark | None = None
 ) -> Mapping[str, Any]:
     trials: list[operations.Trial] = []
     if made.canary is not None:
@@ -192,6 +194,8 @@ def _context(
         "filter": filter_of(made.asked),
         "place": place_of(made),
         "others": others_of(made),
+        "moved": _moved(session, made, now, place),
+        "place_of_jobs": place,
         "no_undo": operations.why_not_undone(made) if made.is_over and made.moved else None,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
         "sample": [(job, shown_status(job, now)) for job in sample],
@@ -200,6 +204,26 @@ def _context(
         "final": FINAL,
         "reason_length": REASON_LENGTH,
     }
+
+
+def _moved(session: Session, made: Operation, now: datetime, place: Mark | None) -> Reading[Any]:
+    """Some of the jobs that it has moved, each with its row as it is now, and where the next are."""
+    if not made.is_over or not made.moved:
+        return Reading(([], None))
+    found = tried(session, operations.moved_by, made, after=place, limit=MOVED_ROWS)
+    if found.value is None:
+        return Reading(None, found.reason)
+    ids, more = found.value
+    heads = {job.id: job for job in queries.heads_of(session, ids)}
+    rows = [(i, heads.get(i), i in heads and shown_status(heads[i], now)) for i in ids]
+    return Reading((rows, more))
+
+
+def _place(text: str) -> Mark | None:
+    try:
+        return Mark.parse(text) if text else None
+    except ValueError:
+        return None
 
 
 def _is_beyond(made: Operation, most: int | None) -> bool:

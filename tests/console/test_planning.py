@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import transitions
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.operations import planning, walk
+from queueapp.jobs.operations import driver, planning, walk
 from queueapp.jobs.status import Status
 from tests.console.conftest import PANEL, Console, words
 from tests.factories import make_job
@@ -175,6 +175,31 @@ def test_an_operation_is_undone_from_its_page(console: Console, session: Session
     assert "at their former place in the line" in page
     assert "Done: 2 jobs put back" in words(console.get(first.location))
     assert rows(session) == [("queued", 4)] * 3
+
+
+def test_the_jobs_that_were_moved_are_shown_page_by_page(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 3)
+    monkeypatch.setattr("queueapp.console.operations.MOVED_ROWS", 2)
+    ids = jobs(session, 5)
+    address = plan(console, kind="demo.echo")
+    console.post(f"{address}/apply")
+    transitions.purge(session, ids[:1], actor="user:bob", reason="old")
+    session.commit()
+
+    shown, page = [], console.get(address)
+    while True:
+        shown.append([int(one) for one in re.findall(r'<tr id="moved-(\d+)"', page)])
+        more = re.search(r'rel="next" href="([^"]+)"', page)
+        if more is None:
+            break
+        last, page = page, console.get(more[1])
+
+    assert [number for numbers in shown for number in numbers] == ids[::-1]
+    assert max(map(len, shown)) == 2
+    assert "gone" in words(page)
+    assert last != page
 
 
 def test_a_retry_says_why_it_cannot_be_undone(console: Console, session: Session) -> None:

@@ -17,7 +17,7 @@ from queueapp.jobs.status import Status
 from tests.factories import make_job
 
 LOOK = ("/", "/jobs", "/jobs/1", "/errors", "/errors/0123456789abcdef", "/events", "/workers",
-        "/system")  # fmt: skip
+        "/operations", "/system")  # fmt: skip
 ACT = ("/jobs/1/retry", "/jobs/1/cancel", "/jobs/bulk", "/workers/release")
 LOOKERS = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 ACTORS = (Role.OPERATOR, Role.ADMIN)

@@ -8,7 +8,7 @@ or moved later are not touched. The line of a batch names its jobs, which is whe
 
 from queueapp.jobs.operations.canary import Canary, Terms, Trial, open_ones, trials_of
 from queueapp.jobs.operations.driver import BATCH, advance, count, refuse_beyond, step, stop
-from queueapp.jobs.operations.listing import Cursor, list_operations
+from queueapp.jobs.operations.listing import Cursor, Mark, list_operations, moved_by
 from queueapp.jobs.operations.planning import (
     Survey,
     left_of,
@@ -33,6 +33,7 @@ __all__ = [
     "Canary",
     "Counts",
     "Cursor",
+    "Mark",
     "Operation",
     "State",
     "Survey",
@@ -43,6 +44,7 @@ __all__ = [
     "find",
     "left_of",
     "list_operations",
+    "moved_by",
     "open_ones",
     "plan",
     "planned_before",

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.operations.state import Operation, told
+from queueapp.jobs.operations.state import Operation, scope_of, told
+from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import Event
 
 # As ``state`` reads the lines of one: nothing was said of any before it was planned.
@@ -36,6 +37,20 @@ ORDER BY created_at DESC, e.id DESC LIMIT %(limit)s
 """
 # How far back one look goes; the next one goes further.
 _LOOKS = (timedelta(days=2), timedelta(days=14), timedelta(days=3650))
+
+# The newest line of a batch up to a place: a probe for each name.
+_NAMED = """
+SELECT l.id, l.jobs FROM unnest(ARRAY['op_batch', 'op_done']) AS n(event)
+CROSS JOIN LATERAL (
+  SELECT e.id, e.data->'jobs' AS jobs FROM job_events e
+  WHERE e.job_id IS NULL AND e.event = n.event AND e.scope = %(scope)s
+    AND e.created_at >= %(since)s::timestamptz AND e.id <= %(upto)s
+  ORDER BY e.id DESC LIMIT 1
+) l
+ORDER BY l.id DESC LIMIT 1
+"""
+# Lines that one look reads; those of batches in which all were skipped name nobody.
+_MOST_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -83,3 +98,49 @@ def list_operations(
     found = [told(scope.removeprefix("op:"), lines[scope]) for scope in dict.fromkeys(scopes)]
     more = len(plans) > limit
     return found, Cursor(shown[-1].created_at, shown[-1].id) if more else None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in the jobs that an operation has moved: a line of the ledger, and how many of it
+    are passed.
+    """
+
+    line: int
+    passed: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Mark:
+        """Read ``line.passed``; raises ValueError."""
+        if not re.fullmatch(r"[0-9]{1,18}\.[0-9]{1,6}", text):
+            raise ValueError("expected two numbers with a dot between them")
+        line, passed = text.split(".")
+        return cls(int(line), int(passed))
+
+    def __str__(self) -> str:
+        return f"{self.line}.{self.passed}"
+
+
+def moved_by(
+    database: Database, made: Operation, *, after: Mark | None = None, limit: int
+) -> tuple[list[int], Mark | None]:
+    """The jobs that an operation has moved, those of its last batch first; where to go on, if there
+    may be more. The first jobs of a canary are not among them.
+    """
+    place = after or Mark(LARGEST_ID)
+    found: list[int] = []
+    for _ in range(_MOST_LINES):
+        if len(found) == limit:
+            break
+        where = {"scope": scope_of(made.id), "since": made.planned_at}
+        rows = run(database, _NAMED, **where, upto=place.line)
+        if not rows:
+            return found, None
+        [row] = rows
+        passed = place.passed if row.id == place.line else 0
+        left = sorted(row.jobs or [], reverse=True)[passed:]
+        taken = left[: limit - len(found)]
+        found += taken
+        all_taken = len(taken) == len(left)
+        place = Mark(row.id - 1) if all_taken else Mark(row.id, passed + len(taken))
+    return found, place

@@ -53,6 +53,14 @@ WHERE {_BATCHES} AND id > :after AND id <= :upto ORDER BY id LIMIT 1
 )
 
 reworded(
+    listing._NAMED,
+    f"""
+SELECT id, data -> '$.jobs' AS "jobs [json_text]" FROM job_events
+WHERE {_BATCHES} AND id <= :upto ORDER BY id DESC LIMIT 1
+""",
+)
+
+reworded(
     undo._END,
     f"""
 SELECT max(id) AS upto, coalesce(min(json_type(data, '$.jobs') IS NOT NULL), 0) AS named

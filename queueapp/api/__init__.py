@@ -36,8 +36,8 @@ def init_app(app: Flask) -> None:
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``, ``operation_plans`` to those of ``operations``.
-    parts = (bulk, lists, export, moves, operation_plans, feed, kinds, leases, stats, verdict, system)
-    for part in (*parts, openapi, docs_page, health):
+    parts = (bulk, lists, export, moves, operation_plans, feed, kinds, leases, stats, verdict)
+    for part in (*parts, system, openapi, docs_page, health):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

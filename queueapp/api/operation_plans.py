@@ -73,8 +73,12 @@ def plan() -> Response:
     session, actor = db.session(), current_principal().actor
     canary = operations.Terms() if body.canary else None
     asked = {
-        "verb": body.verb, "asked": where, "how": how, "reason": body.reason, "canary": canary,
-    }  # fmt: skip
+        "verb": body.verb,
+        "filter": where,
+        **_told_place(how),
+        "reason": body.reason,
+        "canary": body.canary,
+    }
     if key and (made := operations.planned_before(session, actor, key)):
         return _replayed(made, asked)
     # The counts are of just what the plan sees. Only read there: what reads one state and then
@@ -99,8 +103,8 @@ def plan() -> Response:
     body=Body(UndoBody),
     takes=(_KEY,),
     refuses=(OperationNotFound, NotUndoable, IdempotencyConflict),
-    more="It is an operation like others, to be applied: it moves back the jobs to which nothing has"
-    " happened since, to where they were: after a cancel, queued or held with their due time and"
+    more="It is an operation like others, to be applied: it moves the jobs to which nothing has"
+    " happened since back to where they were: after a cancel, queued or held with their due time and"
     " priority; after hold, unhold, reschedule and run-now likewise. There is no way back from a"
     " retry, nor from a request to stop.",
     examples=(Example("The wrong filter.", json={"reason": "that was the wrong kind"}),),
@@ -126,13 +130,20 @@ def _planned(made: operations.Operation) -> Response:
 
 def _replayed(made: operations.Operation, asked: Mapping[str, Any]) -> Response:
     """The operation that the same request has planned before; refused if it was another one."""
-    other = [name for name, value in asked.items() if not _is(made, name, value)]
+    was = {
+        "verb": made.verb,
+        "undoes": made.undoes,
+        "filter": made.asked,
+        **_told_place(made.how),
+        "reason": made.reason,
+        "canary": made.canary is not None,
+    }
+    other = [name for name, value in asked.items() if was[name] != value]
     if other:
-        fields = ["filter" if name == "asked" else name for name in other]
         raise IdempotencyConflict(
-            f"the key was used to plan operation {made.id}, with another {' and '.join(fields)}",
+            f"the key was used to plan operation {made.id}, with another {' and '.join(other)}",
             operation=made.id,
-            fields=fields,
+            fields=other,
         )
     answer = shown(made.id)
     answer.headers["Location"] = url_for(".show", operation_id=made.id)
@@ -140,10 +151,9 @@ def _replayed(made: operations.Operation, asked: Mapping[str, Any]) -> Response:
     return answer
 
 
-def _is(made: operations.Operation, name: str, value: Any) -> bool:
-    if name == "canary":
-        return (made.canary is None) == (value is None)
-    return bool(getattr(made, name) == value)
+def _told_place(how: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"available_at": "available_at", "delay": "delay_s", "priority": "priority"}
+    return {name: how.get(column) for name, column in names.items()}
 
 
 def _filter(verb: str, asked: OperationFilter) -> JobFilter:

@@ -207,7 +207,7 @@ def _context(
 
 
 def _moved(session: Session, made: Operation, now: datetime, place: Mark | None) -> Reading[Any]:
-    """Some of the jobs that it has moved, each with its row as it is now, and where the next are."""
+    """Some of the jobs that it has moved, each with its row as it is now; where the next are."""
     if not made.is_over or not made.moved:
         return Reading(([], None))
     found = tried(session, operations.moved_by, made, after=place, limit=MOVED_ROWS)

@@ -71,7 +71,7 @@ def plan_operation() -> AnyResponse:
         raise BadRequest(f"the verbs are {', '.join(operations.VERBS)}")
     for problem in (*criteria.problems, _unfit(verb, criteria)):
         if problem:
-            raise BadRequest(f"nothing was planned. {problem}")
+            raise BadRequest(f"nothing was planned: {problem[:1].lower()}{problem[1:].rstrip('.')}")
     if _is_beyond(criteria):
         raise OperationNeedsAdmin("only an admin may plan for every job there is: set a filter")
     how = _place() if verb == "reschedule" else {}
@@ -126,14 +126,15 @@ def planned(
 
 def asked_of(criteria: Criteria, now: datetime) -> JobFilter:
     """The filter as a plan keeps it: what is due grows, so its moment is written down."""
-    where = criteria.where
-    if where.view is View.DUE:
-        return replace(where, view=None, status=(Status.QUEUED,), available=Span(None, now + _MOMENT))
-    if where.view is View.SCHEDULED:
-        return replace(where, view=None, status=(Status.QUEUED,), available=Span(now + _MOMENT, None))
+    where, after_now = criteria.where, now + _MOMENT
+    if where.view is None:
+        return where
+    where = replace(where, status=(Status.QUEUED,))
     if where.view is View.RETRYING:
-        return replace(where, status=(Status.QUEUED,))
-    return where
+        return where
+    is_due = where.view is View.DUE
+    span = Span(None, after_now) if is_due else Span(after_now, None)
+    return replace(where, view=None, available=span)
 
 
 def _reason() -> str:
@@ -190,6 +191,7 @@ def _priority() -> int | None:
     text = request.form.get("to_priority", "").strip()
     if not text:
         return None
-    if not re.fullmatch(r"-?[0-9]{1,5}", text, re.ASCII) or not LEAST_PRIORITY <= int(text) <= MOST_PRIORITY:
+    is_number = re.fullmatch(r"-?[0-9]{1,5}", text, re.ASCII)
+    if not is_number or not LEAST_PRIORITY <= int(text) <= MOST_PRIORITY:
         raise BadRequest(f"nothing was planned: {text[:20]!r} is no priority")
     return int(text)

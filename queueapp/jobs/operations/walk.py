@@ -65,7 +65,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class _Window:
-    """The rows to look at: those of ``among``, which end at the id ``end``. ``named``: by indexes."""
+    """The rows of ``among``, which end at the id ``end``. ``named``: indexes know them."""
 
     among: list[ColumnElement[bool]]
     end: int

@@ -111,7 +111,7 @@ def test_a_threshold_that_cannot_be_is_named(text: str, said: str) -> None:
 
 
 def test_the_defaults_can_be_written_as_they_are_shown() -> None:
-    from queueapp.setting_readers import thresholds
+    from queueapp.config.readers import thresholds
 
     text = " ".join(f"{name}={shown(name, getattr(Thresholds(), name))}" for name in KINDS)
     assert thresholds(text) == Thresholds()

@@ -64,7 +64,8 @@ def new_operation() -> Response:
 @permits(Permission.ACT)
 def plan_operation() -> AnyResponse:
     """Plan what the button says for all jobs that match; the operation's page asks then."""
-    verb, session = request.form.get("verb", ""), db.session()
+    pressed, session = request.form.get("verb", ""), db.session()
+    verb = "retry" if pressed == "canary" else pressed
     fields = [(n, v) for n, v in request.form.items(multi=True) if n in FILTER]
     criteria = read_criteria(MultiDict(fields))
     if verb not in operations.VERBS:
@@ -76,7 +77,9 @@ def plan_operation() -> AnyResponse:
         raise OperationNeedsAdmin("only an admin may plan for every job there is: set a filter")
     how = _place() if verb == "reschedule" else {}
     asked = asked_of(criteria, queries.database_now(session))
-    made = planned(session, verb, asked, key=f"{verb} {how} {criteria.url()}", how=how)
+    canary = Terms() if pressed == "canary" else None
+    key = f"{pressed} {how} {criteria.url()}"
+    made = planned(session, verb, asked, key=key, how=how, canary=canary)
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
 

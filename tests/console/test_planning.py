@@ -51,7 +51,8 @@ def test_the_list_leads_to_all_that_match_it(console: Console, session: Session)
     assert "3 jobs match" in words(asked)
     assert "status queued · kind a.b" in words(asked)
     buttons = re.findall(r'<button [^>]*value="([a-z-]+)"([^>]*)>', asked)
-    assert {verb for verb, more in buttons if " disabled" in more} == {"retry", "unhold"}
+    off = {verb for verb, more in buttons if " disabled" in more}
+    assert off == {"retry", "canary", "unhold"}
     assert "Retry is for jobs that are failed or cancelled." in words(asked)
 
     page = console.get(plan(console, status="queued", kind="a.b"))

@@ -37,7 +37,7 @@ def jobs(
 def rows(session: Session) -> list[tuple[str, int]]:
     session.rollback()
     found = session.execute(sa.select(Job.status, Job.priority).order_by(Job.id))
-    return [tuple(row) for row in found]
+    return [(row.status, row.priority) for row in found]
 
 
 def test_the_list_leads_to_all_that_match_it(console: Console, session: Session) -> None:

@@ -159,7 +159,7 @@ class NotUndoable(QueueError):
 
 
 class IdempotencyConflict(QueueError):
-    """The key was used for a different request; the answer has ``job_id`` and ``fields``."""
+    """The key made something else: ``job_id`` or ``operation``; ``fields`` names what differs."""
 
     code = "idempotency_conflict"
     status = 409

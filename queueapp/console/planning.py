@@ -152,6 +152,7 @@ def _of_form(session: Session, key: str) -> tuple[Operation | None, str | None]:
 
     A plan that is older, or over, was meant as one of its own.
     """
+    key = f"form {key}"
     made = operations.planned_before(session, current_principal().actor, key)
     if made is None:
         return None, key

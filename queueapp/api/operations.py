@@ -52,9 +52,7 @@ def list_all() -> Response:
     query, session = read_query(OperationsQuery), db.session()
     queries.bound_reads(session)
     now = queries.database_now(session)
-    found, older = operations.list_operations(
-        session, now, before=query.before, limit=query.limit
-    )
+    found, older = operations.list_operations(session, now, before=query.before, limit=query.limit)
     return describe.json_answer(
         {
             "items": [operation_answers.listed(made) for made in found],

@@ -80,10 +80,8 @@ class Story:
 def story_of(made: Operation, trials: Sequence[Trial]) -> Story:
     """Where the operation stands."""
     words, jobs = WORDS[made.verb], jobs_of(made)
-    if made.state == "counting":
-        return Story(f"{words.button}: {made.counts.total:,} jobs counted so far", _counting(made))
-    if made.state == "planned":
-        return Story(f"{words.button} {jobs}?", f"{_effect(made)} {_ahead(made)}".strip())
+    if made.state in ("counting", "planned"):
+        return _asked(made)
     if made.state == "canary":
         return Story(f"Trying {plural(made.moved, 'job')} first, of {jobs}", _open(made, trials))
     if made.state == "applying":
@@ -167,6 +165,13 @@ def _text(value: object) -> str:
         start, end = (at and stamp(datetime.fromisoformat(at)) for at in value)
         return " ".join([f"from {start}"] * bool(start) + [f"before {end}"] * bool(end))
     return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _asked(made: Operation) -> Story:
+    words, jobs = WORDS[made.verb], jobs_of(made)
+    if made.state == "counting":
+        return Story(f"{words.button}: {made.counts.total:,} jobs counted so far", _counting(made))
+    return Story(f"{words.button} {jobs}?", f"{_effect(made)} {_ahead(made)}".strip())
 
 
 def _counting(made: Operation) -> str:

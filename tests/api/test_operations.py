@@ -20,7 +20,7 @@ from queueapp.jobs.status import Event, Status
 from tests.api.conftest import body, pointers, problem
 from tests.factories import claim_one, make_job, outcome
 
-BOB = {"actor": "user:bob", "via": "api"}
+BOB: dict[str, Any] = {"actor": "user:bob", "via": "api"}
 FAILED: dict[str, Any] = {"status": ["failed"]}
 
 

@@ -26,9 +26,7 @@ def plan(console: Console, verb: str = "cancel", **form: object) -> str:
     return str(answer.location)
 
 
-def jobs(
-    session: Session, count: int, status: Status = Status.QUEUED, **fields: Any
-) -> list[int]:
+def jobs(session: Session, count: int, status: Status = Status.QUEUED, **fields: Any) -> list[int]:
     ids = [make_job(session, status, **fields).id for _ in range(count)]
     session.commit()
     return ids

@@ -76,7 +76,7 @@ def count(database: Database, operation_id: str, *, actor: str) -> Operation:
 
 
 def refuse_beyond(operation: Operation, most: int | None) -> None:
-    """Raise OperationNeedsAdmin for an operation on more than ``most`` jobs, or on all there are."""
+    """Raise OperationNeedsAdmin for an operation on more jobs than ``most``, or on all of them."""
     if most is None:
         return
     if operation.is_of_everything:

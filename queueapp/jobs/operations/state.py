@@ -41,10 +41,10 @@ class Operation:
 
     ``how``: what the verb is told. ``where``: of the jobs that were ``asked`` for, those in a
     status that the verb can move. ``counts`` are those that it can move, ``others`` those that it
-    leaves alone; ``counted_to``: the id up to which. ``snapshot``: what was visible to the plan, ``upto``
-    the highest id then. ``after``: the jobs up to this id have had their turn. ``moved``: how many
-    were moved; ``skipped``: how many of the plan were not, known at its end. ``canary``: None for
-    one that waits for nothing. ``end_reason``: why it was stopped.
+    leaves alone; ``counted_to``: the id up to which. ``snapshot``: what was visible to the plan,
+    ``upto`` the highest id then. ``after``: the jobs up to this id have had their turn. ``moved``:
+    how many were moved; ``skipped``: how many of the plan were not, known at its end. ``canary``:
+    None for one that waits for nothing. ``end_reason``: why it was stopped.
 
     ``undoes``: of an undo, the operation whose jobs it moves back; its places are then lines of the
     ledger instead of ids.

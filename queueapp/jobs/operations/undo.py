@@ -112,9 +112,7 @@ def lock_next(database: Database, trail: Trail, *, seconds: float) -> tuple[list
     return [], trail.after
 
 
-def move(
-    database: Database, trail: Trail, ids: Sequence[int], **by: Unpack[By]
-) -> list[Moved]:
+def move(database: Database, trail: Trail, ids: Sequence[int], **by: Unpack[By]) -> list[Moved]:
     """Move back those of ``ids``, which must be locked, that stand where the operation left them.
 
     What the ledger says is asked once they are locked: nothing can be said of them meanwhile.

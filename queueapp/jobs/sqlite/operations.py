@@ -17,9 +17,7 @@ WHERE id IN (
   GROUP BY scope, event)
 """
 reworded(state._LINES, _LINES.format(which="= :scope"))
-reworded(
-    listing._LINES_OF_MANY, _LINES.format(which="IN (SELECT value FROM json_each(:scopes))")
-)
+reworded(listing._LINES_OF_MANY, _LINES.format(which="IN (SELECT value FROM json_each(:scopes))"))
 
 # The newest line of the ledger: whatever is above came later.
 reworded(

@@ -162,9 +162,7 @@ def _mine(row: Row[Any], given: Parameters, name: str) -> Any:
     return given[name][given["ids"].index(row.id)]
 
 
-@_verb(
-    statements.RESTORE, Verb.RESTORE, "cancel_requested_at IS NULL AND attempts < max_attempts"
-)
+@_verb(statements.RESTORE, Verb.RESTORE, "cancel_requested_at IS NULL AND attempts < max_attempts")
 def _restore(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
     held_for = _mine(row, given, "held_for")
     place = {"status": _mine(row, given, "statuses"), "held_for": held_for}

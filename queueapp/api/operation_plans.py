@@ -100,8 +100,8 @@ def plan() -> Response:
     refuses=(OperationNotFound, NotUndoable, IdempotencyConflict),
     more="It is an operation like others, to be applied: it moves the jobs to which nothing has"
     " happened since back to where they were: after a cancel, queued or held with their due time"
-    " and priority; after hold, unhold, reschedule and run-now likewise. There is no way back from a"
-    " retry, nor from a request to stop.",
+    " and priority; after hold, unhold, reschedule and run-now likewise. There is no way back from"
+    " a retry, nor from a request to stop.",
     examples=(Example("The wrong filter.", json={"reason": "that was the wrong kind"}),),
 )
 def undo(operation_id: str) -> Response:

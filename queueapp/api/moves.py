@@ -18,6 +18,7 @@ from queueapp.errors import IllegalMove, JobBusy, JobNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.transitions import By, Moved, PersonVerb
+from queueapp.redaction import for_reader
 
 _REFUSES = (JobNotFound, IllegalMove, JobBusy)
 _NOW = Answer("The job as it is now.", answers.Job)
@@ -154,6 +155,6 @@ def _moved(moved: Moved) -> Response:
 
 def _shown(number: int, headers: dict[str, str]) -> Response:
     session = db.session()
-    job = describe.whole_job(queries.get_job(session, number))
+    job = describe.whole_job(queries.get_job(session, number), for_reader())
     session.commit()
     return describe.json_answer(job, 200, headers)

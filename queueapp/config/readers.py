@@ -105,6 +105,18 @@ def prefix(text: str) -> str:
     return path
 
 
+def redactions(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Fields as kind and path: ``mail.send:to``, ``*:password``, ``pay:card.number``."""
+    found = []
+    for entry in text.replace(",", " ").split():
+        kind, _, path = entry.partition(":")
+        names = tuple(name.casefold().replace("-", "_") for name in path.split("."))
+        if not all(names) or (kind != "*" and not _KIND.fullmatch(kind)):
+            raise ValueError(f"expected entries such as mail.send:to or *:password, not {entry!r}")
+        found.append((kind, names))
+    return tuple(found)
+
+
 def thresholds(text: str) -> Thresholds:
     """Thresholds of the verdict by their names; those that are not named keep their defaults."""
     given: dict[str, float] = {}

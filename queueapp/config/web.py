@@ -11,6 +11,7 @@ from queueapp.config.readers import (
     one_of,
     prefix,
     rate_store,
+    redactions,
     secret_key,
     thresholds,
     up_to_a_year,
@@ -73,6 +74,15 @@ class Web:
         "Signs the sessions; 32 characters at least. Empty: made from the people's entries, so that"
         " any change of those ends all sessions.",
         secret=True,
+    )  # fmt: skip
+    redact: tuple[tuple[str, tuple[str, ...]], ...] = setting(
+        "QUEUE_REDACT",
+        "*:password *:passwd *:secret *:token *:access_token *:refresh_token *:api_key"
+        " *:authorization *:private_key",
+        redactions,
+        "Fields of payloads and results that only admins see: `kind:name` at any depth,"
+        " `kind:path.from.the.root`, `*` for any kind. Set it to add your own; `none:none` hides"
+        " nothing.",
     )  # fmt: skip
     session_length: float = setting(
         "QUEUE_SESSION_LENGTH", "12h", up_to_a_year,

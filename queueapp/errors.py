@@ -54,6 +54,14 @@ class NotAllowed(QueueError):
     title = "Not allowed"
 
 
+class OperationNeedsAdmin(QueueError):
+    """The operation is for more jobs than an operator may move, or for all there are."""
+
+    code = "operation_needs_admin"
+    status = 403
+    title = "An admin has to apply this operation"
+
+
 class BeyondLimit(QueueError):
     """The token's role grants it, a limit of the token does not; ``limit`` names it, ``errors``."""
 
@@ -142,8 +150,16 @@ class OperationStopped(QueueError):
     title = "The operation was stopped"
 
 
+class NotUndoable(QueueError):
+    """There is no way back from this operation, or not yet; the detail says why."""
+
+    code = "not_undoable"
+    status = 409
+    title = "The operation cannot be undone"
+
+
 class IdempotencyConflict(QueueError):
-    """The key was used for a different request; the answer has ``job_id`` and ``fields``."""
+    """The key made something else: ``job_id`` or ``operation``; ``fields`` names what differs."""
 
     code = "idempotency_conflict"
     status = 409

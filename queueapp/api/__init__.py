@@ -17,7 +17,7 @@ from queueapp.api import (
     metrics,
     moves,
     openapi,
-    operations,
+    operation_plans,
     stats,
     switches,
     system,
@@ -37,9 +37,9 @@ def init_app(app: Flask) -> None:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
     # "//" in an address is a mistake to be told about, not one to be redirected away from.
     app.url_map.merge_slashes = False
-    # ``moves`` adds to the routes of ``jobs``.
-    parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict, system)
-    for part in (*parts, switches, openapi, docs_page, health, metrics):
+    # ``moves`` adds to the routes of ``jobs``, ``operation_plans`` to those of ``operations``.
+    parts = (bulk, lists, export, moves, operation_plans, feed, kinds, leases, stats, verdict)
+    for part in (*parts, system, switches, openapi, docs_page, health, metrics):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

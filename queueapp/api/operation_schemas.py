@@ -18,12 +18,14 @@ from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
 from queueapp.api.answers import Count
 from queueapp.api.describe import instant
 from queueapp.api.list_schemas import Instant
-from queueapp.api.schemas import _NOT_SENT, Text, _Body, _not_blank, _says
+from queueapp.api.schemas import _NOT_SENT, Text, _Body, _digits, _not_blank, _Query, _says
+from queueapp.jobs import operations
 from queueapp.jobs.queries import JobFilter, Span
 from queueapp.jobs.status import Status
 
 VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now"]
 PLACE = ("available_at", "delay", "priority")
+MOST_LISTED = 100
 
 
 def _statuses(names: Any) -> Any:
@@ -84,7 +86,16 @@ def told_filter(where: JobFilter) -> dict[str, Any]:
         span = getattr(where, name)
         words[f"{name}_from"] = span.start and instant(span.start)
         words[f"{name}_to"] = span.end and instant(span.end)
+    # Of a plan that the console made: a part of the queued jobs.
+    words["view"] = where.view
     return {name: value for name, value in words.items() if value is not None}
+
+
+_Why = Annotated[
+    Reason,
+    Field(min_length=1, description="Why; the ledger keeps it with each job."),
+    AfterValidator(_not_blank),
+]
 
 
 class OperationBody(_Body):
@@ -92,11 +103,7 @@ class OperationBody(_Body):
 
     verb: Annotated[VerbName, _says("As for a single job.")]
     filter: Annotated[OperationFilter, _says("Which jobs.")]
-    reason: Annotated[
-        Reason,
-        Field(min_length=1, description="Why; the ledger keeps it with each job."),
-        AfterValidator(_not_blank),
-    ]
+    reason: _Why
     available_at: Annotated[
         Due, _says("Of a reschedule: when they are to be due; not beside `delay`.")
     ] = _NOT_SENT
@@ -111,6 +118,32 @@ class OperationBody(_Body):
             " within 10 minutes."
         ),
     ] = False
+
+
+class UndoBody(_Body):
+    """Why an operation is undone."""
+
+    reason: _Why
+
+
+def _cursor(text: Any) -> Any:
+    return operations.Cursor.parse(str(text))
+
+
+class OperationsQuery(_Query):
+    """Which page of the operations."""
+
+    limit: Annotated[
+        int,
+        Field(ge=1, le=MOST_LISTED, description="How many operations."),
+        BeforeValidator(_digits),
+    ] = 50
+    before: Annotated[
+        Any,
+        BeforeValidator(_cursor),
+        WithJsonSchema({"type": "string"}),
+        _says("The `next` of another page: older operations."),
+    ] = None
 
 
 class CanaryJob(BaseModel):
@@ -135,15 +168,26 @@ class CanaryOfOperation(BaseModel):
     passed: Annotated[bool | None, _says("Whether enough have succeeded; null until decided.")]
 
 
-class Operation(BaseModel):
-    """An operation as it stands."""
+class JobsCount(BaseModel):
+    """How many jobs; they are all counted."""
+
+    count: Annotated[int, Field(ge=0, description="So many.")]
+    more: Annotated[bool, _says("There may be more: not all have been looked at.")]
+
+
+class OperationSummary(BaseModel):
+    """An operation as the list shows it."""
 
     id: Annotated[str, _says("Its id; the lines of its jobs have it as `data.operation`.")]
     state: Annotated[
-        Literal["planned", "canary", "applying", "stopped", "done"],
-        _says("`stopped` and `done` are for good; `canary`: a worker decides."),
+        Literal["counting", "planned", "canary", "applying", "stopped", "done"],
+        _says(
+            "`stopped` and `done` are for good; `canary`: a worker decides; `counting`: apply goes"
+            " on counting first."
+        ),
     ]
-    verb: Annotated[VerbName, _says("What is done to each job.")]
+    verb: Annotated[VerbName | Literal["undo"], _says("What is done to each job.")]
+    undoes: Annotated[str | None, _says("Of an undo: the operation whose jobs it moves back.")]
     filter: Annotated[
         dict[str, Any],
         _says("Which jobs; `status` has those of the statuses asked for that the verb can move."),
@@ -154,14 +198,35 @@ class Operation(BaseModel):
     reason: Annotated[str, _says("Why.")]
     planned_by: Annotated[str, _says("Who planned it.")]
     planned_at: Annotated[datetime, _says("When.")]
-    planned: Annotated[Count, _says("How many jobs it was planned for.")]
-    counts: Annotated[dict[Status, Count], _says("The same by their status then.")]
+    planned: Annotated[
+        JobsCount, _says("How many jobs it is for; `more`: not all of them are counted yet.")
+    ]
     moved: Annotated[int, _says("How many it has moved.")]
     skipped: Annotated[
         int | None,
         _says(
             "When it is done: how many of the plan it left alone, because they had changed since or"
-            " somebody had them locked. null before, and where the plan has `more`."
+            " somebody had them locked. null before."
+        ),
+    ]
+    end_reason: Annotated[
+        str | None,
+        _says("Why it was stopped; `canary_failed` or `canary_timed_out` where a worker did."),
+    ]
+    changed_by: Annotated[str, _says("Who planned, applied or stopped it last.")]
+    changed_at: Annotated[datetime, _says("When.")]
+
+
+class Operation(OperationSummary):
+    """An operation as it stands."""
+
+    counts: Annotated[dict[Status, JobsCount], _says("The jobs it is for by their status then.")]
+    others: Annotated[
+        dict[str, JobsCount],
+        _says(
+            "Jobs of the filter that it leaves alone, by the status that the verb does not move; of"
+            " an undo `changed`, since something has happened to them, and `asked_to_stop`."
+            " Counting them stops at 10,000."
         ),
     ]
     left: Annotated[
@@ -169,9 +234,10 @@ class Operation(BaseModel):
         _says("How many jobs it would still look at; those that have changed are among them."),
     ]
     canary: Annotated[CanaryOfOperation | None, _says("Of a canary retry.")]
-    end_reason: Annotated[
-        str | None,
-        _says("Why it was stopped; `canary_failed` or `canary_timed_out` where a worker did."),
-    ]
-    changed_by: Annotated[str, _says("Who planned, applied or stopped it last.")]
-    changed_at: Annotated[datetime, _says("When.")]
+
+
+class OperationsPage(BaseModel):
+    """A page of operations, the newest plan first."""
+
+    items: Annotated[list[OperationSummary], _says("The operations.")]
+    next: Annotated[str | None, _says("The cursor of the next page, for before.")]

@@ -28,7 +28,7 @@ from queueapp.errors import (
 )
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.problems import MOST_PROBLEMS, Problem, first_of, place_in, problem
-from queueapp.handlers.request import request_problems
+from queueapp.handlers.request import LONGEST_KEY, request_problems
 from queueapp.handlers.wording import plain
 from queueapp.jobs.failure import printable
 
@@ -116,6 +116,20 @@ def read_reason() -> str | None:
     """The reason in the optional body of a move."""
     reason: str | None = read_optional(ReasonBody).reason
     return reason
+
+
+def read_key() -> str | None:
+    """The header ``Idempotency-Key`` of a request that has no field for it."""
+    header = request.headers.get("Idempotency-Key")
+    if header is None:
+        return None
+    key = _header_text(header)
+    if not key.strip() or len(key) > LONGEST_KEY or "," in key:
+        raise BadRequest(
+            f"the header Idempotency-Key is 1 to {LONGEST_KEY} characters without a comma, sent"
+            " once"
+        )
+    return key
 
 
 def read_nothing() -> None:

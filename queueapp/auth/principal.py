@@ -7,7 +7,7 @@ from typing import Literal
 
 from queueapp.auth import limits
 from queueapp.auth.limits import Limits
-from queueapp.auth.roles import GRANTS, Permission, Role
+from queueapp.auth.roles import GRANTS, MOST_JOBS, Permission, Role
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Principal:
     def producer(self) -> str:
         """The scope of idempotency keys; two tokens of one name share it while one is replaced."""
         return self.name if self.kind == "token" else self.actor
+
+    @property
+    def most_jobs(self) -> int | None:
+        """How many jobs one operation may move; None: all there are."""
+        return None if self.may(Permission.ADMIN) else MOST_JOBS
 
     def may(self, permission: Permission) -> bool:
         """Whether the role grants ``permission``."""

@@ -32,6 +32,9 @@ class Permission(StrEnum):
     WORK = "work"  # lease jobs and settle them
 
 
+# How many jobs one operation of an operator may move; an admin may move all.
+MOST_JOBS = 10_000
+
 _OPERATORS = frozenset({Role.OPERATOR, Role.ADMIN})
 _READERS = _OPERATORS | {Role.VIEWER}
 

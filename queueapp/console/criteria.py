@@ -18,6 +18,7 @@ from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import Status
 
 FIELDS = ("kind", "producer", "priority", "fingerprint", "key")
+FILTER = ("status", *FIELDS)
 # What may stand in an address beside the filter: places in the list, and how the page was reached.
 BESIDE = ("before", "after", "upto", "refresh", "done")
 _STATUSES = {status.value for status in Status}
@@ -77,13 +78,13 @@ def read_place(args: MultiDict[str, str], name: str) -> int | None:
 
 def _given(args: MultiDict[str, str]) -> dict[str, list[str]]:
     # One order for everybody: two people who ask the same get the same address.
-    found = {name: [v.strip() for v in args.getlist(name)] for name in ("status", *FIELDS)}
+    found = {name: [v.strip() for v in args.getlist(name)] for name in FILTER}
     return {name: kept for name, values in found.items() if (kept := [v for v in values if v])}
 
 
 def _unknown(args: MultiDict[str, str]) -> Iterable[str]:
     for name in args:
-        if name not in ("status", *FIELDS, *BESIDE):
+        if name not in (*FILTER, *BESIDE):
             yield f"There is no filter “{name[:100]}”."
 
 

@@ -12,13 +12,14 @@ from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
-from queueapp.auth import Permission, current_principal, permits
+from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
 from queueapp.console.kinds import kind_address
-from queueapp.console.operations import REASON_LENGTH, given_reason
+from queueapp.console.operations import REASON_LENGTH
+from queueapp.console.planning import planned
 from queueapp.console.readings import tried
 from queueapp.console.sparks import Spark, spark_of
 from queueapp.errors import BadRequest, PageNotFound
@@ -97,23 +98,15 @@ def plan_for_group(fingerprint: str) -> AnyResponse:
     """Plan what the button says for all jobs of a cause; the operation's page asks then."""
     verb, session = request.form.get("verb", ""), db.session()
     fingerprint = _known(fingerprint)
-    reason = given_reason()
-    if not reason:
-        raise BadRequest("say why: the ledger keeps the reason with each job")
-    session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     queries.bound_reads(session)
     where = _filter(session, fingerprint, verb)
-    found = operations.survey(session, "cancel" if verb == "cancel" else "retry", where)
-    session.rollback()
-    made = operations.plan(
+    made = planned(
         session,
-        found,
-        how={},
-        actor=current_principal().actor,
-        reason=reason,
+        "cancel" if verb == "cancel" else "retry",
+        where,
+        key=f"{verb} {fingerprint}",
         canary=operations.Terms() if verb == "canary" else None,
     )
-    session.commit()
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
 

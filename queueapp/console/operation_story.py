@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from queueapp.console.filters import plural
-from queueapp.jobs.operations import Operation, Trial
+from queueapp.console.filters import elapsed, plural, stamp
+from queueapp.jobs.operations import ASKED_TO_STOP, CHANGED, UNDO, VERBS, Operation, Trial
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.filters import written_filter
-from queueapp.jobs.status import Reason
+from queueapp.jobs.status import Reason, Status
 
 # Up to so many jobs one click confirms; for more, their number is to be typed.
 CLICK = 1_000
@@ -43,7 +44,28 @@ WORDS = {
     "run-now": Words(
         "Run now", "Running now", "made due", "They are due at once; their priority stays."
     ),
+    UNDO: Words("Put back", "Putting back", "put back", ""),
 }  # fmt: skip
+
+# What the undo of each verb comes to.
+_BACK = {
+    "cancel": "They wait again, or are held again, at their former place in the line. Those whose"
+    " time has come run as soon as a worker is free.",
+    "hold": "They are back in the line, where they stood.",
+    "unhold": "They are held again; nothing starts them.",
+    "reschedule": "They have their former due time and priority again.",
+    "run-now": "They wait for their former due time again.",
+}
+_ONLY_UNCHANGED = "Jobs to which anything has happened since stay as they are."
+
+# Why a verb leaves a job alone in a status that it can move.
+_NOT_ALL = {
+    ("cancel", Status.RUNNING): "running, and asked to stop already",
+    ("unhold", Status.HELD): "held with their kind: lift that hold instead",
+    ("run-now", Status.QUEUED): "queued, and due already",
+    (UNDO, CHANGED): "something has happened to them since, or they are gone",
+    (UNDO, ASKED_TO_STOP): "asked to stop while they ran, which cannot be taken back",
+}
 
 
 @dataclass(frozen=True)
@@ -58,8 +80,8 @@ class Story:
 def story_of(made: Operation, trials: Sequence[Trial]) -> Story:
     """Where the operation stands."""
     words, jobs = WORDS[made.verb], jobs_of(made)
-    if made.state == "planned":
-        return Story(f"{words.button} {jobs}?", f"{words.effect} {_ahead(made)}".strip())
+    if made.state in ("counting", "planned"):
+        return _asked(made)
     if made.state == "canary":
         return Story(f"Trying {plural(made.moved, 'job')} first, of {jobs}", _open(made, trials))
     if made.state == "applying":
@@ -81,7 +103,43 @@ def jobs_of(made: Operation) -> str:
 
 def must_type(made: Operation) -> bool:
     """Whether the number of jobs has to be typed before it begins."""
-    return made.state == "planned" and (not made.counts.whole or made.counts.total > CLICK)
+    is_large = made.counts.total > CLICK or made.is_of_everything
+    return made.state == "planned" and is_large and made.counts.total > 0
+
+
+def word_to_type(made: Operation) -> str | None:
+    """The word that has to be typed beside the number, for every job there is."""
+    return WORDS[made.verb].button.lower() if must_type(made) and made.is_of_everything else None
+
+
+def others_of(made: Operation) -> list[tuple[str, str]]:
+    """The jobs of the filter that stay as they are: how many, and why."""
+    more = "" if made.others.whole else "+"
+    return [
+        (f"{number:,}{more}", _why_not(made.verb, name))
+        for name, number in made.others.by_status.items()
+        if number
+    ]
+
+
+def _why_not(verb: str, name: str) -> str:
+    if (verb, name) in _NOT_ALL:
+        return _NOT_ALL[verb, name]
+    able = " or ".join(VERBS[verb].statuses) if verb in VERBS else "others"
+    return f"{name}; only those {able} can be {WORDS[verb].done}"
+
+
+def place_of(made: Operation) -> str | None:
+    """Where in the line a reschedule moves its jobs."""
+    how = made.how
+    if made.verb != "reschedule":
+        return None
+    parts = [f"priority {how['priority']}"] if how.get("priority") is not None else []
+    if how.get("available_at"):
+        parts.append(f"due {stamp(how['available_at'])}")
+    if how.get("delay_s") is not None:
+        parts.append(f"due {elapsed(how['delay_s'])} after each is moved")
+    return ", ".join(parts)
 
 
 def filter_of(where: JobFilter) -> list[tuple[str, str]]:
@@ -103,9 +161,30 @@ def list_of(where: JobFilter) -> dict[str, object] | None:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join("any" if one is None else str(one) for one in value)
-    return str(value)
+    if isinstance(value, list):
+        start, end = (at and stamp(datetime.fromisoformat(at)) for at in value)
+        return " ".join([f"from {start}"] * bool(start) + [f"before {end}"] * bool(end))
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _asked(made: Operation) -> Story:
+    words, jobs = WORDS[made.verb], jobs_of(made)
+    if made.state == "counting":
+        return Story(f"{words.button}: {made.counts.total:,} jobs counted so far", _counting(made))
+    return Story(f"{words.button} {jobs}?", f"{_effect(made)} {_ahead(made)}".strip())
+
+
+def _counting(made: Operation) -> str:
+    seen = ""
+    if made.undoes is None and made.upto:
+        seen = f" {100 * made.counted_to // made.upto} % of the table is looked through."
+    return f"Nothing is changed before all are counted.{seen}"
+
+
+def _effect(made: Operation) -> str:
+    if made.undoes is None:
+        return WORDS[made.verb].effect
+    return f"{_BACK[made.how['verb']]} {_ONLY_UNCHANGED}"
 
 
 def _ahead(made: Operation) -> str:

@@ -21,24 +21,33 @@ from queueapp.auth import Permission, current_principal, permits
 from queueapp.console.answers import answer, render, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
-from queueapp.console.charts import share
 from queueapp.console.operation_story import (
     WORDS,
     filter_of,
     jobs_of,
     list_of,
     must_type,
+    others_of,
+    place_of,
     story_of,
+    word_to_type,
 )
-from queueapp.console.readings import tried
-from queueapp.errors import BadRequest, OperationBusy, OperationNotFound, OperationStopped
+from queueapp.console.readings import Reading, tried
+from queueapp.errors import (
+    BadRequest,
+    OperationBusy,
+    OperationNeedsAdmin,
+    OperationNotFound,
+    OperationStopped,
+)
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.failure import printable
-from queueapp.jobs.operations import Operation
+from queueapp.jobs.operations import Mark, Operation
 from queueapp.jobs.status import FINAL, Status
 
 SAMPLE = 10
+MOVED_ROWS = 50
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
@@ -53,12 +62,13 @@ def operation(operation_id: str) -> AnyResponse:
     session = db.session()
     queries.bound_reads(session)
     pulse = queries.pulse(session)
-    made = operations.find(session, _known(operation_id))
+    made = operations.find(session, known_operation(operation_id))
+    place = _place(request.args.get("jobs", ""))
     return answer(
         "operation",
         as_of=pulse.now,
         mark=f"{pulse.mark} {made.is_over}",
-        context=lambda: _context(session, made, pulse.now, drives=False),
+        context=lambda: _context(session, made, pulse.now, drives=False, place=place),
     )
 
 
@@ -67,28 +77,50 @@ def operation(operation_id: str) -> AnyResponse:
 def apply_operation(operation_id: str) -> AnyResponse:
     """Begin an operation, or go on with it, for about a second."""
     session = db.session()
-    made = operations.find(session, _known(operation_id))
+    made = operations.find(session, known_operation(operation_id))
     _confirmed(made)
     session.rollback()
-    made = _drive(session, operation_id)
-    if not wants_panel():
-        return redirect(url_for(".operation", operation_id=operation_id), 303)
-    queries.bound_reads(session)
-    now = queries.database_now(session)
-    context = _context(session, made, now, drives=not made.is_over and not made.is_on_trial)
-    body = render("operation", panel=True, as_of=now, ptag="", **context)
-    return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
+    return _gone_on(session, _drive(session, operation_id))
+
+
+@bp.post("/operations/<operation_id>/count")
+@permits(Permission.ACT)
+def count_operation(operation_id: str) -> AnyResponse:
+    """Go on counting what a plan is for, for about a second; moves nothing."""
+    session = db.session()
+    actor, number = current_principal().actor, known_operation(operation_id)
+    queries.bound_reads(session, seconds=BATCH_S)
+    try:
+        made = operations.count(session, number, actor=actor)
+    except OperationBusy:
+        # Somebody else counts.
+        session.rollback()
+        made = operations.find(session, number)
+    session.commit()
+    return _gone_on(session, made)
 
 
 @bp.post("/operations/<operation_id>/stop")
 @permits(Permission.ACT)
 def stop_operation(operation_id: str) -> AnyResponse:
     """Stop an operation for good."""
-    session = db.session()
+    session, number = db.session(), known_operation(operation_id)
     actor = current_principal().actor
-    operations.stop(session, _known(operation_id), actor=actor, reason=given_reason() or None)
+    operations.stop(session, number, actor=actor, reason=given_reason() or None)
     session.commit()
-    return redirect(url_for(".operation", operation_id=operation_id), 303)
+    return redirect(url_for(".operation", operation_id=number), 303)
+
+
+def _gone_on(session: Session, made: Operation) -> AnyResponse:
+    """The operation as it is now; with scripts the page asks for what comes next by itself."""
+    if not wants_panel():
+        return redirect(url_for(".operation", operation_id=made.id), 303)
+    queries.bound_reads(session)
+    now = queries.database_now(session)
+    drives = made.state in ("counting", "applying", "canary") and not made.is_on_trial
+    context = _context(session, made, now, drives=drives)
+    body = render("operation", panel=True, as_of=now, ptag="", **context)
+    return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
 
 
 def given_reason() -> str:
@@ -96,30 +128,39 @@ def given_reason() -> str:
     return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
 
 
-def _known(operation_id: str) -> str:
+def known_operation(operation_id: str) -> str:
+    """The id in an address. Raises OperationNotFound for what cannot be one."""
     if not _ID.fullmatch(operation_id):
         raise OperationNotFound(f"there is no operation '{printable(operation_id[:50])}'")
     return operation_id
 
 
 def _confirmed(made: Operation) -> None:
-    """Whoever begins with many jobs has typed how many they are."""
+    """Whoever begins with many jobs has typed how many they are, and for all what is done."""
     if made.state == "stopped":
         raise OperationStopped(f"operation {made.id} was stopped by {made.changed_by}")
+    if made.state == "counting":
+        raise BadRequest("nothing was done: the jobs are not all counted yet")
+    if made.state != "done":
+        operations.refuse_beyond(made, current_principal().most_jobs)
     typed = re.sub(r"[\s,.']", "", request.form.get("count", ""))
     if must_type(made) and typed != str(made.counts.total):
         raise BadRequest(
             f"nothing was done: type {made.counts.total}, the number of jobs, to confirm"
         )
+    word = word_to_type(made)
+    if word is not None and request.form.get("word", "").strip().lower() != word:
+        raise BadRequest(f"nothing was done: type {word}, what is done to them, to confirm")
 
 
 def _drive(session: Session, operation_id: str) -> Operation:
     """Move batch after batch, each committed, while there is time."""
-    actor, deadline = current_principal().actor, monotonic() + LONGEST_S
+    actor, most = current_principal().actor, current_principal().most_jobs
+    deadline = monotonic() + LONGEST_S
     while True:
         queries.bound_reads(session, seconds=BATCH_S)
         try:
-            made = operations.step(session, operation_id, actor=actor, via="console")
+            made = operations.step(session, operation_id, actor=actor, via="console", most=most)
         except OperationBusy:
             # Somebody else goes on with it.
             session.rollback()
@@ -130,7 +171,7 @@ def _drive(session: Session, operation_id: str) -> Operation:
 
 
 def _context(
-    session: Session, made: Operation, now: datetime, *, drives: bool
+    session: Session, made: Operation, now: datetime, *, drives: bool, place: Mark | None = None
 ) -> Mapping[str, Any]:
     trials: list[operations.Trial] = []
     if made.canary is not None:
@@ -139,22 +180,58 @@ def _context(
     if made.state == "planned":
         ids = tried(session, operations.sample_of, made, SAMPLE).value or []
     sample = queries.heads_of(session, ids)
-    alike = list_of(made.where)
+    alike = list_of(made.asked) if made.undoes is None else None
+    limit = current_principal().most_jobs
     return {
         "made": made,
         "story": story_of(made, trials),
         "words": WORDS[made.verb],
         "jobs": jobs_of(made),
         "must_type": must_type(made),
-        "filter": filter_of(made.where),
+        "word": word_to_type(made),
+        "needs_admin": _is_beyond(made, limit),
+        "limit": limit,
+        "filter": filter_of(made.asked),
+        "place": place_of(made),
+        "others": others_of(made),
+        "moved": _moved(session, made, now, place),
+        "place_of_jobs": place,
+        "no_undo": operations.why_not_undone(made) if made.is_over and made.moved else None,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
         "sample": [(job, shown_status(job, now)) for job in sample],
         "trials": [(trial, _standing(trial, now)) for trial in trials],
-        "share": share(made.moved, made.counts.total),
         "drives": drives,
         "final": FINAL,
         "reason_length": REASON_LENGTH,
     }
+
+
+def _moved(session: Session, made: Operation, now: datetime, place: Mark | None) -> Reading[Any]:
+    """Some of the jobs that it has moved, each with its row as it is now; where the next are."""
+    if not made.is_over or not made.moved:
+        return Reading(([], None))
+    found = tried(session, operations.moved_by, made, after=place, limit=MOVED_ROWS)
+    if found.value is None:
+        return Reading(None, found.reason)
+    ids, more = found.value
+    heads = {job.id: job for job in queries.heads_of(session, ids)}
+    rows = [(i, heads.get(i), i in heads and shown_status(heads[i], now)) for i in ids]
+    return Reading((rows, more))
+
+
+def _place(text: str) -> Mark | None:
+    try:
+        return Mark.parse(text) if text else None
+    except ValueError:
+        return None
+
+
+def _is_beyond(made: Operation, most: int | None) -> bool:
+    try:
+        operations.refuse_beyond(made, most)
+    except OperationNeedsAdmin:
+        return True
+    return False
 
 
 def _standing(trial: operations.Trial, now: datetime) -> str:

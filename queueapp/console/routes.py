@@ -11,7 +11,14 @@ from queueapp.console.jobs import jobs
 from queueapp.console.kinds import kind, kinds
 from queueapp.console.login import login, sign_in, sign_out
 from queueapp.console.now import now
-from queueapp.console.operations import apply_operation, operation, stop_operation
+from queueapp.console.operation_list import operations_page
+from queueapp.console.operations import (
+    apply_operation,
+    count_operation,
+    operation,
+    stop_operation,
+)
+from queueapp.console.planning import new_operation, plan_operation, undo_operation
 from queueapp.console.release import ask_release, release
 from queueapp.console.switches import (
     ask_kind,
@@ -35,6 +42,7 @@ __all__ = [
     "ask_release",
     "ask_resume",
     "bp",
+    "count_operation",
     "error_group",
     "errors",
     "events",
@@ -43,10 +51,13 @@ __all__ = [
     "kind",
     "kinds",
     "login",
+    "new_operation",
     "now",
     "operation",
+    "operations_page",
     "pause_queue",
     "plan_for_group",
+    "plan_operation",
     "release",
     "resume_queue",
     "sign_in",
@@ -54,6 +65,7 @@ __all__ = [
     "stop_operation",
     "switch_kind",
     "system",
+    "undo_operation",
     "worker",
     "workers_page",
 ]

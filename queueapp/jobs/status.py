@@ -45,6 +45,7 @@ class Verb(StrEnum):
     HOLD = "hold"
     UNHOLD = "unhold"
     RESCHEDULE = "reschedule"
+    RESTORE = "restore"
     PURGE = "purge"
 
 
@@ -66,6 +67,7 @@ class Event(StrEnum):
     HELD = "held"
     UNHELD = "unheld"
     RESCHEDULED = "rescheduled"
+    RESTORED = "restored"
     PURGED = "purged"
     STALE_WRITE_REJECTED = "stale_write_rejected"
     # of the queue, a kind, a worker or an operation: job_id is NULL, a scope's latest is the state
@@ -78,6 +80,7 @@ class Event(StrEnum):
     WORKER_STOPPED = "worker_stopped"
     MINUTE_STATS = "minute_stats"
     OP_PLANNED = "op_planned"
+    OP_COUNTED = "op_counted"
     OP_CANARY = "op_canary"
     OP_BATCH = "op_batch"
     OP_STOPPED = "op_stopped"
@@ -162,6 +165,9 @@ MOVES: tuple[Move, ...] = (
         Verb.RESCHEDULE, (Status.QUEUED,), Status.QUEUED, Event.RESCHEDULED, "person, producer"
     ),
     *_moves(Verb.RESCHEDULE, (Status.HELD,), Status.HELD, Event.RESCHEDULED, "person, producer"),
+    # The undo of a cancel: back to where the job stood, whatever that was.
+    *_moves(Verb.RESTORE, (Status.CANCELLED,), Status.QUEUED, Event.RESTORED, "person"),
+    *_moves(Verb.RESTORE, (Status.CANCELLED,), Status.HELD, Event.RESTORED, "person"),
     *_moves(Verb.PURGE, FINAL, None, Event.PURGED, "retention, admin"),
 )
 

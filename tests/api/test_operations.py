@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session
 from queueapp.api import operations as views
 from queueapp.jobs import audit, operations, transitions
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.operations import driver, walk
+from queueapp.jobs.operations import driver, planning, walk
 from queueapp.jobs.queries import candidates
 from queueapp.jobs.status import Event, Status
 from tests.api.conftest import body, pointers, problem
 from tests.factories import claim_one, make_job, outcome
 
-BOB = {"actor": "user:bob", "via": "api"}
+BOB: dict[str, Any] = {"actor": "user:bob", "via": "api"}
 FAILED: dict[str, Any] = {"status": ["failed"]}
 
 
@@ -493,18 +493,151 @@ def test_a_canary_retry_is_shown_while_a_worker_decides(bulk: Operations, sessio
 # Bounds
 
 
-def test_counting_stops_and_says_so(bulk: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "COUNT_LIMIT", 3)
-    exactly = bulk.jobs(3)
-    assert bulk.plan()["planned"] == {"count": 3, "more": False}
-    more = bulk.jobs(2)
+def test_what_takes_long_to_count_is_counted_on_before_anything_is_moved(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "find_candidates", lambda *_: None)
+    monkeypatch.setattr(walk, "SCAN_LIMIT", 2)
+    monkeypatch.setattr(planning, "COUNT_S", -1.0)
+    monkeypatch.setattr(views, "MOST_BATCHES", 1)
+    wanted = bulk.jobs(5)
 
     made = bulk.plan()
-    done = bulk.apply(made)
+    counted = [bulk.apply(made, 202) for _ in range(2)]
 
-    assert made["planned"] == {"count": 3, "more": True}
-    assert (done["moved"], done["skipped"]) == (5, None)
-    assert bulk.moved(made) == exactly + more
+    assert (made["state"], made["planned"]) == ("counting", {"count": 2, "more": True})
+    assert [(one["state"], one["planned"]["count"]) for one in counted] == [
+        ("counting", 4), ("planned", 5),
+    ]  # fmt: skip
+    assert bulk.moved(made) == []
+    monkeypatch.undo()
+    done = bulk.apply(made)
+    assert (done["planned"], done["skipped"]) == ({"count": 5, "more": False}, 0)
+    assert bulk.moved(made) == wanted
+    assert bulk.lines(made)[:3] == ["op_planned", "op_counted", "op_counted"]
+
+
+def test_what_is_left_is_counted_up_to_a_limit(
+    bulk: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "COUNT_LIMIT", 3)
+    bulk.jobs(5)
+
+    made = bulk.show(bulk.plan())
+
+    assert (made["planned"]["count"], made["left"]) == (5, {"count": 3, "more": True})
+
+
+def test_jobs_of_the_filter_that_stay_as_they_are_are_counted_by_why(
+    bulk: Operations, session: Session
+) -> None:
+    bulk.jobs(2)
+    bulk.jobs(1, Status.RUNNING)
+    for status, number in ((Status.SUCCEEDED, 3), (Status.QUEUED, 1), (Status.HELD, 1)):
+        bulk.jobs(number, status)
+    asked = bulk.jobs(1, Status.RUNNING)
+    transitions.cancel(session, asked, actor="user:bob")
+    session.commit()
+
+    retry, cancel = (bulk.plan(verb, {"kind": "demo.echo"}) for verb in ("retry", "cancel"))
+
+    def others(made: dict[str, Any]) -> dict[str, int]:
+        assert not any(one["more"] for one in made["others"].values())
+        return {why: one["count"] for why, one in made["others"].items()}
+
+    assert retry["planned"]["count"] == 2
+    assert others(retry) == {"queued": 1, "running": 2, "succeeded": 3, "held": 1}
+    assert cancel["planned"]["count"] == 3
+    assert others(cancel) == {"failed": 2, "succeeded": 3, "running": 1}
+    assert bulk.plan("retry")["others"] == {}
+
+
+# The list
+
+
+def test_operations_are_listed_newest_first_page_by_page(bulk: Operations) -> None:
+    bulk.jobs(2)
+    made = [bulk.plan("cancel", {"kind": "demo.echo"}), bulk.plan(), bulk.plan(canary=True)]
+    bulk.apply(made[1])
+    bulk.stop(made[2])
+
+    def page(query: str) -> tuple[list[dict[str, Any]], str | None]:
+        found = body(bulk.client.get(f"/api/operations?{query}"))
+        return found["items"], found["next"]
+
+    first, more = page("limit=2")
+    second, end = page(f"limit=2&before={more}")
+
+    assert [one["id"] for one in (*first, *second)] == [one["id"] for one in reversed(made)]
+    assert end is None
+    told = [(one["state"], one["planned"]["count"], one["moved"], one["skipped"]) for one in first]
+    assert told == [("stopped", 2, 0, None), ("done", 2, 2, 0)]
+    assert (first[0]["end_reason"], first[0]["changed_by"]) == ("enough", "user:local")
+    assert page("")[0][1] == first[1]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=101", "before=", "before=1", "before=x.1"])
+def test_a_page_of_operations_that_is_none_is_refused(bulk: Operations, query: str) -> None:
+    assert problem(bulk.client.get(f"/api/operations?{query}")) == (400, "bad_request")
+
+
+# The same request again
+
+
+def test_a_plan_that_is_asked_for_twice_is_made_once(bulk: Operations) -> None:
+    bulk.jobs(1)
+    asked = {"verb": "reschedule", "filter": {"kind": "demo.echo"}, "reason": "r", "delay": 60}
+    key = {"Idempotency-Key": "k 1"}
+
+    def ask(**other: Any) -> Any:
+        return bulk.client.post("/api/operations", json={**asked, **other}, headers=key)
+
+    first, again = ask(), ask()
+    other = ask(reason="another", delay=61)
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert "Idempotent-Replayed" not in first.headers
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert body(first) == body(again)
+    assert problem(other) == (409, "idempotency_conflict")
+    assert body(other)["fields"] == ["delay", "reason"]
+    for header in ("", " ", "a,b", "x" * 201):
+        answer = bulk.client.post(
+            "/api/operations", json=asked, headers={"Idempotency-Key": header}
+        )
+        assert problem(answer) == (400, "bad_request")
+
+
+# Undo
+
+
+def test_a_cancel_is_undone_by_another_operation(bulk: Operations, session: Session) -> None:
+    ids = bulk.jobs(3, Status.QUEUED, priority=4)
+    origin = bulk.plan("cancel", {"kind": "demo.echo"})
+    path, why = f"/api/operations/{origin['id']}/undo", {"reason": "because of ü"}
+    assert problem(bulk.client.post(path, json=why)) == (409, "not_undoable")
+    bulk.apply(origin)
+    transitions.requeue(session, ids[:1], actor="user:bob")
+    session.commit()
+    key = {"Idempotency-Key": "k"}
+
+    answer = bulk.client.post(path, json=why, headers=key)
+    again = bulk.client.post(path, json=why, headers=key)
+    done = bulk.apply(body(answer))
+
+    assert (answer.status_code, again.status_code) == (201, 200)
+    assert body(answer)["id"] == body(again)["id"]
+    made = body(answer)
+    assert (made["verb"], made["undoes"], made["state"]) == ("undo", origin["id"], "planned")
+    assert made["planned"] == {"count": 2, "more": False}
+    assert made["counts"] == {"cancelled": {"count": 2, "more": False}}
+    assert made["others"] == {"changed": {"count": 1, "more": False}}
+    assert bulk.show(origin)["state"] == "done"
+    assert (done["state"], done["moved"], done["skipped"]) == ("done", 2, 0)
+    assert bulk.moved(done) == ids[1:]
+    rows = session.execute(sa.select(Job.status, Job.priority).order_by(Job.id)).all()
+    assert [tuple(row) for row in rows] == [("queued", 4)] * 3
+    assert pointers(bulk.client.post(path, json={})) == ["/reason"]
 
 
 def test_a_plan_for_nothing_is_done_at_once(bulk: Operations) -> None:

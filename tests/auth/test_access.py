@@ -51,6 +51,10 @@ API = {
     ("POST", "/api/leases/progress"): "admin worker",
     ("POST", "/api/leases/renew"): "admin worker",
     ("POST", "/api/leases/settle"): "admin worker",
+    ("GET", "/api/operations"): "viewer operator admin",
+    ("POST", "/api/operations/<operation_id>/undo"): "operator admin",
+    ("GET", "/api/system"): "viewer operator admin",
+    ("GET", "/api/verdict"): "viewer operator admin",
 }
 CONSOLE = {
     ("GET", "/"): "viewer operator admin",
@@ -69,6 +73,22 @@ CONSOLE = {
     ("POST", "/jobs/<int:job_id>/<verb>"): "operator admin",
     ("GET", "/jobs/bulk"): "operator admin",
     ("POST", "/jobs/bulk"): "operator admin",
+    ("GET", "/errors"): "viewer operator admin",
+    ("GET", "/errors/<fingerprint>"): "viewer operator admin",
+    ("POST", "/errors/<fingerprint>"): "operator admin",
+    ("GET", "/operations"): "viewer operator admin",
+    ("POST", "/operations"): "operator admin",
+    ("GET", "/operations/<operation_id>"): "viewer operator admin",
+    ("POST", "/operations/<operation_id>/apply"): "operator admin",
+    ("POST", "/operations/<operation_id>/count"): "operator admin",
+    ("POST", "/operations/<operation_id>/stop"): "operator admin",
+    ("POST", "/operations/<operation_id>/undo"): "operator admin",
+    ("GET", "/operations/new"): "operator admin",
+    ("GET", "/system"): "viewer operator admin",
+    ("GET", "/workers"): "viewer operator admin",
+    ("GET", "/workers/<path:name>"): "viewer operator admin",
+    ("GET", "/workers/release"): "operator admin",
+    ("POST", "/workers/release"): "operator admin",
 }
 OPEN = {"static", "health.healthz", "health.readyz", "api_openapi.openapi", "api_docs.page"}
 OPEN |= {"console.login", "console.sign_in", "console.sign_out"}

@@ -52,6 +52,8 @@ def paths(session: Session) -> list[str]:
         "/errors",
         f"/errors/{alike}",
         f"/operations/{made.id}",
+        "/operations",
+        "/operations/new?status=failed",
         "/events",
         "/jobs?done=retry.2.0.1",
         "/api/docs/",

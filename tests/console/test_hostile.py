@@ -33,13 +33,13 @@ def test_stored_text_is_escaped_on_the_pages_of_a_cause(console: Console, sessio
     plan = {"verb": "canary", "reason": TEXT}
     made = console.post("/errors/0123456789abcdef", **plan)
 
-    for path in ("/errors", "/errors/0123456789abcdef", str(made.location)):
+    for path in ("/errors", "/errors/0123456789abcdef", str(made.location), "/operations"):
         _assert_inert(console.get(path), path)
         console.post(f"{made.location}/apply")
 
 
 def test_text_in_the_address_is_escaped(client: FlaskClient) -> None:
-    for path in ("/jobs", "/events", "/jobs/bulk", "/", "/jobs/1/cancel"):
+    for path in ("/jobs", "/events", "/jobs/bulk", "/", "/jobs/1/cancel", "/operations/new"):
         for name in ("status", "kind", "priority", "key", "event", "job", "done", "next", "a<b>"):
             answer = client.get(path, query_string={name: TEXT, "verb": "retry"})
             _assert_inert(answer.text, f"{path} {name}")

@@ -19,7 +19,7 @@ from tests.console.conftest import Console, words
 from tests.factories import make_job
 from tests.jobs.plans import statements_of
 
-PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job=1"]
+PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job=1", "/operations"]
 # Whose marks are of other things than jobs.
 OTHERS = ["/kinds", "/kinds/demo.echo", "/workers", "/workers/test:1:000000", "/system"]
 RELEASE = "/workers/release?worker=test:1:000000"

@@ -17,7 +17,7 @@ from queueapp.jobs.status import Status
 from tests.factories import make_job
 
 LOOK = ("/", "/jobs", "/jobs/1", "/errors", "/errors/0123456789abcdef", "/events", "/workers",
-        "/system", "/kinds", "/kinds/demo.echo")  # fmt: skip
+        "/operations", "/system", "/kinds", "/kinds/demo.echo")  # fmt: skip
 ACT = ("/jobs/1/retry", "/jobs/1/cancel", "/jobs/bulk", "/workers/release", "/pause",
        "/resume", "/kinds/demo.echo/hold", "/kinds/demo.echo/unhold")  # fmt: skip
 LOOKERS = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)

@@ -18,7 +18,7 @@ from queueapp.jobs.status import Event, Reason, Status
 from tests.factories import HOLDER, claim_one, make_job, outcome
 from tests.jobs.explain import Prepared
 
-ANA = {"actor": "user:ana"}
+ANA: dict[str, Any] = {"actor": "user:ana"}
 WORKER = {"actor": "housekeeping:w1"}
 
 

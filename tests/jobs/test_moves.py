@@ -136,6 +136,8 @@ WAYS = (
     by_person(transitions.hold),
     by_person(transitions.unhold),
     by_person(transitions.reschedule, priority=7, available_at=LONG_AGO),
+    by_person(transitions.restore, statuses=["queued"], held_for=[None]),
+    by_person(transitions.restore, statuses=["held"], held_for=["kind"]),
     Way(Verb.PURGE, "admin", "user:ana", purge),
 )
 # What the end of a lost lease may come to: the sweeper decides like a worker.

@@ -63,8 +63,9 @@ def test_purge_takes_final_jobs_only() -> None:
     assert set(sources(Verb.PURGE)) == set(FINAL)
 
 
-def test_only_requeue_and_purge_leave_a_final_status() -> None:
-    assert {move.verb for move in MOVES if move.source in FINAL} == {Verb.REQUEUE, Verb.PURGE}
+def test_only_requeue_restore_and_purge_leave_a_final_status() -> None:
+    leaving = {move.verb for move in MOVES if move.source in FINAL}
+    assert leaving == {Verb.REQUEUE, Verb.RESTORE, Verb.PURGE}
 
 
 def test_a_succeeded_job_is_only_ever_purged() -> None:

@@ -144,7 +144,7 @@ def _lives_end_once(journey: Journey, events: dict[int, list[Row[Any]]]) -> None
     for row in journey.rows("SELECT id, status FROM jobs"):
         lives: list[list[str]] = [[]]
         for event in events[row.id]:
-            if event.event == "requeued":
+            if event.event in ("requeued", "restored"):
                 lives.append([])
             elif event.event != "stale_write_rejected" and event.to_status in FINAL:
                 lives[-1].append(event.to_status)

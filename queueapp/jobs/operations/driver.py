@@ -1,18 +1,27 @@
-"""Apply an operation, one batch at a time, decide on its canary, and stop it."""
+"""Count an operation's jobs, apply it one batch at a time, decide on its canary, and stop it."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from queueapp.errors import OperationBusy
+from queueapp.errors import OperationBusy, OperationNeedsAdmin
 from queueapp.jobs import control
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.operations import undo
 from queueapp.jobs.operations.canary import Verdict, trials_of, verdict_of
-from queueapp.jobs.operations.state import Operation, find, scope_of
+from queueapp.jobs.operations.planning import count_on
+from queueapp.jobs.operations.state import (
+    LONGEST_TRANSACTION,
+    Operation,
+    find,
+    key_of,
+    scope_of,
+    written_tally,
+)
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.operations.walk import lock_next
 from queueapp.jobs.status import Event
+from queueapp.jobs.transitions import By
 
 BATCH = 500
 # How long one look for the next jobs may go on where there are none.
@@ -33,20 +42,52 @@ WHERE (
   LIMIT 1) IS NULL
 ORDER BY a.id
 """
-_LONGEST_TRANSACTION = timedelta(days=1)
 
 
-def step(database: Database, operation_id: str, *, actor: str, via: str) -> Operation:
+def step(
+    database: Database, operation_id: str, *, actor: str, via: str, most: int | None = None
+) -> Operation:
     """Move the next batch, at most ``BATCH`` jobs, and return the operation as it is then.
 
-    Nothing is done to one that is over, or while its canary is on trial. Raises OperationNotFound,
-    and OperationBusy while another driver is at work. Commit after each step: that lets go of the
-    jobs and of the operation.
+    One that is not counted yet is counted for about a second instead. Nothing is done to one that
+    is over, or while its canary is on trial. ``most``: how many jobs ``actor`` may move; None: all
+    there are. Raises OperationNotFound, OperationNeedsAdmin for more than that, and OperationBusy
+    while another driver is at work. Commit after each step: that lets go of the jobs and of the
+    operation.
     """
     operation = _drive(database, operation_id)
     if operation.is_over or operation.is_on_trial:
         return operation
+    if operation.state == "counting":
+        return _count(database, operation, actor=actor)
+    refuse_beyond(operation, most)
     return _next_batch(database, operation, actor=actor, via=via)
+
+
+def count(database: Database, operation_id: str, *, actor: str) -> Operation:
+    """Go on counting for about a second, if there is anything left to count. Moves no job.
+
+    Raises and is to be committed as ``step`` is.
+    """
+    operation = _drive(database, operation_id)
+    if operation.state != "counting":
+        return operation
+    return _count(database, operation, actor=actor)
+
+
+def refuse_beyond(operation: Operation, most: int | None) -> None:
+    """Raise OperationNeedsAdmin for an operation on more jobs than ``most``, or on all of them."""
+    if most is None:
+        return
+    if operation.is_of_everything:
+        detail = "its filter is empty, so it is for every job there is"
+    elif operation.counts.total > most:
+        detail = f"it is for {operation.counts.total:,} jobs, and an operator may move {most:,}"
+    else:
+        return
+    raise OperationNeedsAdmin(
+        f"an admin has to apply operation {operation.id}: {detail}", operation=operation.id
+    )
 
 
 def advance(database: Database, operation_id: str, *, actor: str) -> Operation:
@@ -75,7 +116,7 @@ def stop(database: Database, operation_id: str, *, actor: str, reason: str | Non
 
 def _drive(database: Database, operation_id: str) -> Operation:
     """Be the only driver until the end of the transaction."""
-    if not run(database, _TRY_TO_DRIVE, key=_key(operation_id))[0].mine:
+    if not run(database, _TRY_TO_DRIVE, key=key_of(operation_id))[0].mine:
         raise OperationBusy(
             f"somebody else is applying operation {operation_id}", operation=operation_id
         )
@@ -83,11 +124,17 @@ def _drive(database: Database, operation_id: str) -> Operation:
     return find(database, operation_id)
 
 
+def _count(database: Database, operation: Operation, *, actor: str) -> Operation:
+    tally = written_tally(count_on(database, operation))
+    _record(database, Event.OP_COUNTED, operation.id, actor=actor, data=tally)
+    return find(database, operation.id)
+
+
 def _next_batch(database: Database, operation: Operation, *, actor: str, via: str) -> Operation:
     canary = operation.canary
     ahead = canary is not None and canary.passed is None
     size = canary.lacks if canary is not None and ahead else BATCH
-    ids, after = lock_next(database, operation.place, size, seconds=LOOK_S)
+    ids, after = _lock_next(database, operation, size)
     now = _move(database, operation, ids, actor=actor, via=via)
     come: dict[str, Any] = {"after": after, "moved": operation.moved + len(now)}
     event = Event.OP_BATCH
@@ -98,7 +145,8 @@ def _next_batch(database: Database, operation: Operation, *, actor: str, via: st
     if is_last:
         event, come["skipped"] = Event.OP_DONE, _skipped(operation, come["moved"])
     if event is not Event.OP_CANARY:
-        _record(database, event, operation.id, actor=actor, data=come)
+        # Which jobs: for whoever asks what became of them, and for the way back.
+        _record(database, event, operation.id, actor=actor, data={**come, "jobs": now})
     return find(database, operation.id)
 
 
@@ -128,31 +176,33 @@ def _end_for(database: Database, operation: Operation, verdict: Verdict, *, acto
     _record(database, Event.OP_STOPPED, operation.id, actor=actor, reason=verdict, data={})
 
 
+def _lock_next(database: Database, operation: Operation, size: int) -> tuple[list[int], int]:
+    if operation.trail is not None:
+        return undo.lock_next(database, operation.trail, seconds=LOOK_S)
+    return lock_next(database, operation.place, size, seconds=LOOK_S)
+
+
 def _move(
     database: Database, operation: Operation, ids: list[int], *, actor: str, via: str
 ) -> list[int]:
+    by: By = {"actor": actor, "reason": operation.reason, "via": via, "operation": operation.id}
+    if operation.trail is not None:
+        return [one.id for one in undo.move(database, operation.trail, ids, **by)]
     verb = VERBS[operation.verb]
-    since = operation.planned_at - _LONGEST_TRANSACTION
+    since = operation.planned_at - LONGEST_TRANSACTION
     rows = run(database, _UNCHANGED, ids=ids, since=since, snapshot=operation.snapshot)
     kept = [row.id for row in rows]
-    by = {"actor": actor, "reason": operation.reason, "via": via, "operation": operation.id}
     return [one.id for one in verb.move(database, kept, **verb.how, **operation.how, **by)]
 
 
 def _is_stopped(database: Database, operation_id: str) -> bool:
     """Whether somebody has stopped it meanwhile; nobody can after that, up to our commit."""
-    run(database, _END, key=_key(operation_id, end=True))
+    run(database, _END, key=key_of(operation_id, end=True))
     return find(database, operation_id).is_over
 
 
 def _skipped(operation: Operation, moved: int) -> int | None:
     return max(0, operation.counts.total - moved) if operation.counts.whole else None
-
-
-def _key(operation_id: str, *, end: bool = False) -> int:
-    """The number of an operation's lock: the id's own 64 bits, signed."""
-    number = int(operation_id, 16) ^ int(end)
-    return number - 2**64 if number >= 2**63 else number
 
 
 def _record(

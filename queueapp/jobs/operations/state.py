@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from queueapp.errors import OperationNotFound
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.operations.canary import Canary, Terms, read_canary, written_terms
-from queueapp.jobs.operations.walk import Counts, Place
-from queueapp.jobs.queries.filters import JobFilter, read_filter, written_filter
+from queueapp.jobs.operations.canary import Canary, read_canary
+from queueapp.jobs.operations.undo import Trail
+from queueapp.jobs.operations.walk import Counts, Place, Tally
+from queueapp.jobs.queries.filters import JobFilter, read_filter
 from queueapp.jobs.status import Event
 
-State = Literal["planned", "canary", "applying", "stopped", "done"]
+State = Literal["counting", "planned", "canary", "applying", "stopped", "done"]
 
-# The newest line of each name: a probe each, however many batches there were.
+# No transaction that a plan can have met is older.
+LONGEST_TRANSACTION = timedelta(days=1)
+
+# The newest line of each name: a probe each, however many batches there were. Which jobs a batch
+# has moved is asked for by those alone who need it.
 _LINES = """
-SELECT e.id, e.event, e.actor, e.reason, e.data, e.created_at
-FROM unnest(ARRAY['op_planned', 'op_canary', 'op_batch', 'op_stopped', 'op_done']) AS n(event)
+SELECT e.id, e.event, e.actor, e.reason, e.created_at,
+  CASE WHEN n.event IN ('op_batch', 'op_done') THEN e.data - 'jobs' ELSE e.data END AS data
+FROM unnest(ARRAY['op_planned', 'op_counted', 'op_canary', 'op_batch', 'op_stopped', 'op_done'])
+  AS n(event)
 CROSS JOIN LATERAL (
-  SELECT id, event, actor, reason, data, created_at FROM job_events
+  SELECT id, actor, event, reason, data, created_at FROM job_events
   WHERE job_id IS NULL AND event = n.event AND scope = %(scope)s
   ORDER BY id DESC LIMIT 1
 ) e
@@ -32,10 +39,15 @@ CROSS JOIN LATERAL (
 class Operation:
     """An operation as it stands.
 
-    ``how``: what the verb is told. ``snapshot``: what was visible to the plan, ``upto`` the highest
-    id then. ``after``: the jobs up to this id have had their turn. ``moved``: how many were moved;
-    ``skipped``: how many of the plan were not, known at the end of a plan that was counted whole.
-    ``canary``: None for one that waits for nothing. ``end_reason``: why it was stopped.
+    ``how``: what the verb is told. ``where``: of the jobs that were ``asked`` for, those in a
+    status that the verb can move. ``counts`` are those that it can move, ``others`` those that it
+    leaves alone; ``counted_to``: the id up to which. ``snapshot``: what was visible to the plan,
+    ``upto`` the highest id then. ``after``: the jobs up to this id have had their turn. ``moved``:
+    how many were moved; ``skipped``: how many of the plan were not, known at its end. ``canary``:
+    None for one that waits for nothing. ``end_reason``: why it was stopped.
+
+    ``undoes``: of an undo, the operation whose jobs it moves back; its places are then lines of the
+    ledger instead of ids.
     """
 
     id: str
@@ -43,10 +55,14 @@ class Operation:
     verb: str
     how: Mapping[str, Any]
     where: JobFilter
+    asked: JobFilter
+    undoes: str | None
     reason: str
     planned_by: str
     planned_at: datetime
     counts: Counts
+    others: Counts
+    counted_to: int
     snapshot: str
     upto: int
     after: int
@@ -72,10 +88,39 @@ class Operation:
         """Where its jobs are looked for next."""
         return Place(self.verb, self.where, self.after, self.upto)
 
+    @property
+    def trail(self) -> Trail | None:
+        """Of an undo, where its jobs are looked for next."""
+        if self.undoes is None:
+            return None
+        since = datetime.fromisoformat(self.how["since"])
+        return Trail(self.undoes, self.how["verb"], since, self.after, self.upto)
+
+    @property
+    def tally(self) -> Tally:
+        """What has been counted, and how far."""
+        return Tally(self.counts, self.others, self.counted_to)
+
+    @property
+    def left(self) -> int:
+        """How many of those counted it has not moved or skipped, or stopped before."""
+        return 0 if self.state == "done" else max(0, self.counts.total - self.moved)
+
+    @property
+    def is_of_everything(self) -> bool:
+        """Whether nothing was asked for: the filter was empty."""
+        return self.undoes is None and self.asked == JobFilter()
+
 
 def scope_of(operation_id: str) -> str:
     """The scope of its lines in the ledger."""
     return f"op:{operation_id}"
+
+
+def key_of(operation_id: str, *, end: bool = False) -> int:
+    """The number of an operation's lock: the id's own 64 bits, signed. ``end``: of another one."""
+    number = int(operation_id, 16) ^ int(end)
+    return number - 2**64 if number >= 2**63 else number
 
 
 def find(database: Database, operation_id: str) -> Operation:
@@ -84,14 +129,22 @@ def find(database: Database, operation_id: str) -> Operation:
     lines = {Event(row.event): row for row in rows}
     if Event.OP_PLANNED not in lines:
         raise OperationNotFound(f"there is no operation {operation_id}", operation=operation_id)
+    return told(operation_id, lines)
+
+
+def told(operation_id: str, lines: Mapping[Event, Any]) -> Operation:
+    """The operation that its newest lines tell of, the plan among them."""
     planned = lines[Event.OP_PLANNED]
     newest = max(lines.values(), key=lambda line: line.id)
     names = (Event.OP_DONE, Event.OP_BATCH, Event.OP_CANARY)
     progress = next((lines[name] for name in names if name in lines), None)
     come = progress.data if progress else {"after": 0, "moved": 0}
+    plan = read_plan(planned.data)
+    if Event.OP_COUNTED in lines:
+        plan |= read_tally(lines[Event.OP_COUNTED].data)
     return Operation(
         id=operation_id,
-        state=_state(lines),
+        state=_state(lines, counted=plan["counts"].whole),
         reason=planned.reason,
         planned_by=planned.actor,
         planned_at=planned.created_at,
@@ -102,11 +155,11 @@ def find(database: Database, operation_id: str) -> Operation:
         end_reason=lines[Event.OP_STOPPED].reason if Event.OP_STOPPED in lines else None,
         changed_by=newest.actor,
         changed_at=newest.created_at,
-        **read_plan(planned.data),
+        **plan,
     )
 
 
-def _state(lines: Mapping[Event, Any]) -> State:
+def _state(lines: Mapping[Event, Any], *, counted: bool) -> State:
     if Event.OP_DONE in lines:
         return "done"
     if Event.OP_STOPPED in lines:
@@ -115,23 +168,27 @@ def _state(lines: Mapping[Event, Any]) -> State:
         return "applying"
     if Event.OP_CANARY in lines:
         return "applying" if lines[Event.OP_CANARY].data.get("passed") else "canary"
-    return "planned"
+    return "planned" if counted else "counting"
 
 
-def written_plan(
-    place: Place, how: Mapping[str, Any], counts: Counts, snapshot: str, canary: Terms | None
-) -> dict[str, Any]:
-    """The plan as the ledger keeps it."""
-    due = how.get("available_at")
+def written_tally(tally: Tally) -> dict[str, Any]:
+    """What has been counted, as the ledger keeps it."""
     return {
-        "verb": place.verb,
-        "how": {**how, "available_at": due.isoformat()} if due else dict(how),
-        "filter": written_filter(place.where),
-        "counts": counts.by_status,
-        "whole": counts.whole,
-        "snapshot": snapshot,
-        "upto": place.upto,
-        **({} if canary is None else {"canary": written_terms(canary)}),
+        "counts": tally.counts.by_status,
+        "whole": tally.counts.whole,
+        "others": tally.others.by_status,
+        "others_whole": tally.others.whole,
+        "counted_to": tally.after,
+    }
+
+
+def read_tally(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an ``Operation`` that tell what has been counted."""
+    return {
+        "counts": Counts(data["counts"], data["whole"]),
+        # A plan of an older release knows nothing of them.
+        "others": Counts(data.get("others", {}), data.get("others_whole", False)),
+        "counted_to": data.get("counted_to", 0),
     }
 
 
@@ -140,11 +197,14 @@ def read_plan(data: Mapping[str, Any]) -> dict[str, Any]:
     how = dict(data["how"])
     if how.get("available_at"):
         how["available_at"] = datetime.fromisoformat(how["available_at"])
+    where = read_filter(data["filter"])
     return {
         "verb": data["verb"],
         "how": how,
-        "where": read_filter(data["filter"]),
-        "counts": Counts(data["counts"], data["whole"]),
+        "where": where,
+        "asked": read_filter(data["asked"]) if "asked" in data else where,
+        "undoes": data.get("undoes"),
         "snapshot": data["snapshot"],
         "upto": data["upto"],
+        **read_tally(data),
     }

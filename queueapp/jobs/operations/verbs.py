@@ -19,27 +19,41 @@ from queueapp.jobs.transitions import PersonVerb
 class Bulk:
     """A verb over many jobs.
 
-    ``statuses`` and ``only``: which jobs it can move. ``how``: what it is always told.
+    ``statuses`` and ``only``: which jobs it can move; ``partly``: the statuses of which ``only``
+    leaves some alone. ``how``: what it is always told.
     """
 
     move: PersonVerb
     statuses: tuple[Status, ...]
     only: tuple[ColumnElement[bool], ...] = ()
+    partly: tuple[Status, ...] = ()
     how: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 # By the names of the API. Release is not among them: it names the claim of one job.
 VERBS: dict[str, Bulk] = {
-    "cancel": Bulk(transitions.cancel, sources(Verb.CANCEL), (Job.cancel_requested_at.is_(None),)),
+    "cancel": Bulk(
+        transitions.cancel,
+        sources(Verb.CANCEL),
+        (Job.cancel_requested_at.is_(None),),
+        (Status.RUNNING,),
+    ),
     "retry": Bulk(transitions.requeue, sources(Verb.REQUEUE)),
     "hold": Bulk(transitions.hold, sources(Verb.HOLD)),
     "unhold": Bulk(
-        transitions.unhold, sources(Verb.UNHOLD), (Job.held_for == "job",), {"held_for": "job"}
+        transitions.unhold,
+        sources(Verb.UNHOLD),
+        (Job.held_for == "job",),
+        (Status.HELD,),
+        {"held_for": "job"},
     ),
     "reschedule": Bulk(
-        transitions.reschedule, sources(Verb.RESCHEDULE), (), {"only_if_changed": True}
+        transitions.reschedule, sources(Verb.RESCHEDULE), how={"only_if_changed": True}
     ),
     "run-now": Bulk(
-        transitions.run_now, (Status.QUEUED,), (Job.available_at > func.statement_timestamp(),)
+        transitions.run_now,
+        (Status.QUEUED,),
+        (Job.available_at > func.statement_timestamp(),),
+        (Status.QUEUED,),
     ),
 }

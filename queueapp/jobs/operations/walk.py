@@ -7,16 +7,17 @@ Where indexes know all that may match, the window is what they name; else it is 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from sqlalchemy import BigInteger, ColumnElement, any_, func, literal, select
+from sqlalchemy import BigInteger, ColumnElement, and_, any_, func, literal, not_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from queueapp.jobs.database import Database
 from queueapp.jobs.models import Job
 from queueapp.jobs.operations.verbs import VERBS
-from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
+from queueapp.jobs.queries.bounds import SCAN_LIMIT
 from queueapp.jobs.queries.candidates import find_candidates
 from queueapp.jobs.queries.filters import JobFilter, conditions
 from queueapp.jobs.status import Status
@@ -25,13 +26,14 @@ from queueapp.jobs.status import Status
 @dataclass(frozen=True)
 class Place:
     """Where jobs are looked for: those that ``where`` finds and ``verb`` can move, with ids above
-    ``after`` and up to ``upto``.
+    ``after`` and up to ``upto``. ``rest``: those that ``where`` finds and ``verb`` cannot move.
     """
 
     verb: str
     where: JobFilter
     after: int
     upto: int
+    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,40 @@ class Counts:
         return sum(self.by_status.values())
 
 
+NO_JOBS = Counts({}, whole=True)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What has been counted up to the place ``after``: ``counts`` of the jobs that can be moved,
+    ``others`` of those that stay as they are.
+    """
+
+    counts: Counts = field(default=NO_JOBS)
+    others: Counts = field(default=NO_JOBS)
+    after: int = 0
+
+
 @dataclass(frozen=True)
 class _Window:
-    """The rows to look at: those of ``among``, which end at the id ``end``."""
+    """The rows of ``among``, which end at the id ``end``. ``named``: indexes know them."""
 
     among: list[ColumnElement[bool]]
     end: int
+    named: bool = True
 
 
 def statuses_of(verb: str, asked: tuple[Status, ...]) -> tuple[Status, ...]:
     """The statuses asked for, all if none, that the verb can move."""
     able = VERBS[verb].statuses
     return tuple(status for status in able if status in asked) if asked else able
+
+
+def rest_of(verb: str, asked: tuple[Status, ...]) -> tuple[Status, ...]:
+    """The statuses asked for, all if none, of which ``verb`` leaves some jobs alone."""
+    bulk = VERBS[verb]
+    whole = {status for status in bulk.statuses if status not in bulk.partly}
+    return tuple(status for status in asked or tuple(Status) if status not in whole)
 
 
 def lock_next(
@@ -95,42 +119,57 @@ def _next(
     return [], place.after
 
 
-def count(database: Database, place: Place, *, seconds: float) -> Counts:
-    """Count the jobs of ``place``, up to COUNT_LIMIT of them and no longer than ``seconds``."""
-    found: Counter[str] = Counter()
-    deadline = monotonic() + seconds
+def count(
+    database: Database,
+    place: Place,
+    *,
+    seconds: float,
+    most: int | None = None,
+    seen: Mapping[str, int] | None = None,
+) -> tuple[Counts, int]:
+    """Count the jobs of ``place`` no longer than ``seconds``, and no more than ``most`` of them.
+
+    Returns what was found, beside what was ``seen`` before, and the id up to which.
+    """
+    found: Counter[str] = Counter(seen or {})
+    deadline, named = monotonic() + seconds, True
     while place.after < place.upto:
-        window = _window(database, place)
-        room = COUNT_LIMIT - found.total()
+        window = _window(database, place, named=named)
+        named = window.named
+        limit = None if most is None else most - found.total() + 1
         matching = (
-            select(Job.status).where(*window.among, *_matching(place)).limit(room + 1).subquery()
+            select(Job.status).where(*window.among, *_matching(place)).limit(limit).subquery()
         )
         stmt = select(matching.c.status, func.count()).group_by(matching.c.status)
         for status, number in database.execute(stmt):
             found[status] += number
-        if found.total() > COUNT_LIMIT:
+        if most is not None and found.total() > most:
             # One too many was looked for, to know that there is one.
             found[found.most_common(1)[0][0]] -= 1
-            return Counts(dict(found), whole=False)
+            return Counts(dict(found), whole=False), place.after
         place = replace(place, after=window.end)
-        if monotonic() > deadline and place.after < place.upto:
-            return Counts(dict(found), whole=False)
-    return Counts(dict(found), whole=True)
+        if monotonic() > deadline:
+            break
+    return Counts(dict(found), whole=place.after >= place.upto), place.after
 
 
 def _matching(place: Place) -> list[ColumnElement[bool]]:
-    return [*conditions(place.where), *VERBS[place.verb].only]
+    bulk, found = VERBS[place.verb], conditions(place.where)
+    if not place.rest:
+        return [*found, *bulk.only]
+    return [*found, not_(and_(*conditions(JobFilter(status=bulk.statuses)), *bulk.only))]
 
 
-def _window(database: Database, place: Place) -> _Window:
+def _window(database: Database, place: Place, *, named: bool = True) -> _Window:
+    """The next rows to look at; ``named``: ask the indexes for them first."""
     bounds = [Job.id > place.after, Job.id <= place.upto]
-    named = _named_by_indexes(database, place)
-    if named is not None:
-        return _Window([Job.id == any_(literal(named, ARRAY(BigInteger)))], place.upto)
+    ids = _named_by_indexes(database, place) if named else None
+    if ids is not None:
+        return _Window([Job.id == any_(literal(ids, ARRAY(BigInteger)))], place.upto)
     rows = select(Job.id).where(*bounds).order_by(Job.id).limit(SCAN_LIMIT).subquery()
     last, number = database.execute(select(func.max(rows.c.id), func.count())).one()
     end = last if number == SCAN_LIMIT else place.upto
-    return _Window([Job.id > place.after, Job.id <= end], end)
+    return _Window([Job.id > place.after, Job.id <= end], end, named=False)
 
 
 def _named_by_indexes(database: Database, place: Place) -> list[int] | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from queueapp.jobs.operations import canary, driver, planning, state
+from queueapp.jobs.operations import canary, driver, listing, planning, state, undo
 from queueapp.jobs.sqlite.replacements import reworded
 
-reworded(
-    state._LINES,
-    """
-SELECT id, event, actor, reason, data, created_at FROM job_events
+_LINES = """
+SELECT scope, id, event, actor, reason, created_at,
+  CASE WHEN event IN ('op_batch', 'op_done') THEN json_remove(data, '$.jobs') ELSE data END
+    AS "data [json_text]"
+FROM job_events
 WHERE id IN (
   SELECT max(id) FROM job_events
-  WHERE job_id IS NULL AND scope = :scope
-    AND event IN ('op_planned', 'op_canary', 'op_batch', 'op_stopped', 'op_done')
-  GROUP BY event)
-""",
-)
+  WHERE job_id IS NULL AND scope {which} AND event IN
+    ('op_planned', 'op_counted', 'op_canary', 'op_batch', 'op_stopped', 'op_done')
+  GROUP BY scope, event)
+"""
+reworded(state._LINES, _LINES.format(which="= :scope"))
+reworded(listing._LINES_OF_MANY, _LINES.format(which="IN (SELECT value FROM json_each(:scopes))"))
 
 # The newest line of the ledger: whatever is above came later.
 reworded(
@@ -35,6 +37,50 @@ WHERE NOT EXISTS (
 ORDER BY a.value
 """,
 )
+
+# The way back
+
+_BATCHES = "job_id IS NULL AND event IN ('op_batch', 'op_done') AND scope = :scope"
+
+reworded(
+    undo._NEXT,
+    f"""
+SELECT id, data -> '$.jobs' AS "jobs [json_text]" FROM job_events
+WHERE {_BATCHES} AND id > :after AND id <= :upto ORDER BY id LIMIT 1
+""",
+)
+
+reworded(
+    listing._NAMED,
+    f"""
+SELECT id, data -> '$.jobs' AS "jobs [json_text]" FROM job_events
+WHERE {_BATCHES} AND id <= :upto ORDER BY id DESC LIMIT 1
+""",
+)
+
+reworded(
+    undo._END,
+    f"""
+SELECT max(id) AS upto, coalesce(min(json_type(data, '$.jobs') IS NOT NULL), 0) AS named
+FROM job_events WHERE id IN (SELECT max(id) FROM job_events WHERE {_BATCHES} GROUP BY event)
+""",
+)
+
+reworded(
+    undo._OWN,
+    """
+SELECT a.value AS id, l.event, l.from_status, l.to_status, l.data ->> '$.was.held_for' AS held_for,
+  l.data ->> '$.was.priority' AS priority, l.data ->> '$.was.available_at' AS available_at
+FROM json_each(:ids) a
+JOIN job_events l ON l.id = (
+  SELECT max(e.id) FROM job_events e
+  WHERE e.job_id = a.value AND e.event <> 'stale_write_rejected')
+WHERE l.data ->> 'operation' = :operation
+ORDER BY a.value
+""",
+)
+
+# Canaries
 
 reworded(
     canary._FATES,

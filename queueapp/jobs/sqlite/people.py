@@ -89,7 +89,8 @@ def _cancel(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
     now = clock_text()
     if row.status == "running":
         return _Move("cancel_requested", {"cancel_requested_at": now}, {"cancel_requested_at": now})
-    return _Move("cancelled", {"status": "cancelled", "finished_at": now, "held_for": None})
+    was = {"was": {"held_for": row.held_for}} if row.status == "held" else {}
+    return _Move("cancelled", {"status": "cancelled", "finished_at": now, "held_for": None}, was)
 
 
 @_verb(statements.REQUEUE, Verb.REQUEUE)
@@ -152,6 +153,29 @@ def _changes(row: Row[Any], given: Parameters) -> bool:
 )
 def _run_now(row: Row[Any], _given: Parameters, _nth: int, _count: int) -> _Move:
     place = {"priority": row.priority, "available_at": clock_text()}
+    was = {"priority": row.priority, "available_at": row.available_at}
+    return _Move("rescheduled", place, {**place, "was": was})
+
+
+def _mine(row: Row[Any], given: Parameters, name: str) -> Any:
+    """What a list of values has for a job, by its place among the ids."""
+    return given[name][given["ids"].index(row.id)]
+
+
+@_verb(statements.RESTORE, Verb.RESTORE, "cancel_requested_at IS NULL AND attempts < max_attempts")
+def _restore(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
+    held_for = _mine(row, given, "held_for")
+    place = {"status": _mine(row, given, "statuses"), "held_for": held_for}
+    told = {"available_at": row.available_at} | ({"held_for": held_for} if held_for else {})
+    return _Move("restored", {**place, "finished_at": None}, told)
+
+
+@_verb(statements.PUT_BACK, Verb.RESCHEDULE)
+def _put_back(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
+    place = {
+        "priority": _mine(row, given, "priorities"),
+        "available_at": datetime.fromisoformat(_mine(row, given, "available_at")),
+    }
     was = {"priority": row.priority, "available_at": row.available_at}
     return _Move("rescheduled", place, {**place, "was": was})
 

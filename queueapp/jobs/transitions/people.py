@@ -1,4 +1,4 @@
-"""The verbs of people and producers: cancel, requeue, hold, unhold, reschedule, run_now, release.
+"""The verbs of people and producers, from cancel to release, and what undoes some of them.
 
 Each is one statement over any number of ids: it locks the rows it may move in id order (rows that
 somebody else has locked are left out), moves them, and writes their ledger lines. ``single`` is the
@@ -132,6 +132,38 @@ def reschedule(
 def run_now(database: Database, ids: Sequence[int], **by: Unpack[By]) -> list[Moved]:
     """Make queued jobs due that are not; their priority stays."""
     return _wake(database, _apply(database, statements.RUN_NOW, ids, **by))
+
+
+def restore(
+    database: Database,
+    ids: Sequence[int],
+    *,
+    statuses: Sequence[str],
+    held_for: Sequence[str | None],
+    **by: Unpack[By],
+) -> list[Moved]:
+    """Undo a cancel: each job is again what it was, queued or held, and then what for.
+
+    ``statuses`` and ``held_for`` have a value for each of ``ids``. The rows must be locked.
+    """
+    how = {"statuses": list(statuses), "held_for": list(held_for)}
+    return _wake(database, _apply(database, statements.RESTORE, ids, **by, **how))
+
+
+def put_back(
+    database: Database,
+    ids: Sequence[int],
+    *,
+    priorities: Sequence[int],
+    available_at: Sequence[str],
+    **by: Unpack[By],
+) -> list[Moved]:
+    """Undo a reschedule: each job has its old priority and due time again, as the ledger has them.
+
+    ``priorities`` and ``available_at`` have a value for each of ``ids``. The rows must be locked.
+    """
+    how = {"priorities": list(priorities), "available_at": list(available_at)}
+    return _wake(database, _apply(database, statements.PUT_BACK, ids, **by, **how))
 
 
 def release(

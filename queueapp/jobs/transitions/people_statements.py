@@ -26,7 +26,7 @@ def _statement(
     return f"""
 WITH target AS MATERIALIZED (
   SELECT j.id, j.status, j.priority, j.available_at, j.attempts, j.handbacks, j.max_attempts,
-    j.cancel_requested_at, j.lease_token, row_number() OVER () AS nth
+    j.cancel_requested_at, j.lease_token, j.held_for, row_number() OVER () AS nth
   FROM (
     SELECT * FROM jobs j
     WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({statuses}) AND ({guard})
@@ -63,6 +63,7 @@ CANCEL = _statement(
     event="CASE was.status WHEN 'running' THEN 'cancel_requested' ELSE 'cancelled' END",
     data="""CASE was.status
       WHEN 'running' THEN jsonb_build_object('cancel_requested_at', j.cancel_requested_at)
+      WHEN 'held' THEN jsonb_build_object('was', jsonb_build_object('held_for', was.held_for))
       ELSE '{}'::jsonb END""",
 )
 
@@ -134,6 +135,35 @@ RUN_NOW = _statement(
     Verb.RESCHEDULE,
     guard="j.status = 'queued' AND j.available_at > clock_timestamp()",
     sets="available_at = clock_timestamp()",
+    event="'rescheduled'",
+    data=_PLACES,
+)
+
+
+def _each(name: str, of_type: str) -> str:
+    """What a list of values has for a job, by its place among the ids."""
+    return f"(%({name})s::{of_type}[])[array_position(%(ids)s::bigint[], j.id)]"
+
+
+# The undo of a cancel. Whoever asks has locked the rows and seen in the ledger what each was.
+RESTORE = _statement(
+    Verb.RESTORE,
+    guard="j.cancel_requested_at IS NULL AND j.attempts < j.max_attempts",
+    sets=f"""
+    status = {_each("statuses", "text")}, held_for = {_each("held_for", "text")},
+    finished_at = NULL""",
+    event="'restored'",
+    data="""jsonb_build_object('available_at', j.available_at)
+      || CASE WHEN j.held_for IS NULL THEN '{}'::jsonb
+         ELSE jsonb_build_object('held_for', j.held_for) END""",
+)
+
+# The undo of a reschedule, likewise.
+PUT_BACK = _statement(
+    Verb.RESCHEDULE,
+    sets=f"""
+    priority = {_each("priorities", "smallint")},
+    available_at = {_each("available_at", "timestamptz")}""",
     event="'rescheduled'",
     data=_PLACES,
 )

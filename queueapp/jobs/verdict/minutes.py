@@ -15,7 +15,7 @@ from queueapp.jobs.status import Event
 SUCCEEDED, FAILED, CANCELLED = Event.SUCCEEDED, Event.FAILED, Event.CANCELLED
 RETRIED = Event.RETRY_SCHEDULED
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
-ARRIVALS = (Event.ENQUEUED, Event.REQUEUED)
+ARRIVALS = (Event.ENQUEUED, Event.REQUEUED, Event.RESTORED)
 
 # What is written while a line is made is counted by the next one.
 OVERLAP = timedelta(seconds=30)

@@ -1,0 +1,88 @@
+"""The operations over many jobs, the newest plan first, and how far each has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import Response, request
+from sqlalchemy.orm import Session
+
+from queueapp.auth import Permission, permits
+from queueapp.console.answers import answer
+from queueapp.console.blueprint import bp
+from queueapp.console.filters import count
+from queueapp.console.operation_story import WORDS, filter_of
+from queueapp.console.readings import tried
+from queueapp.extensions import db
+from queueapp.jobs import operations, queries
+from queueapp.jobs.operations import Cursor, Operation, State
+
+ROWS = 25
+# The style of each state: a tone of the style sheet, and a glyph.
+LOOKS: dict[State, tuple[str, str]] = {
+    "counting": ("", "scheduled"),
+    "planned": ("careful", "queued"),
+    "canary": ("", "running"),
+    "applying": ("", "running"),
+    "stopped": ("careful", "cancelled"),
+    "done": ("good", "succeeded"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation of the list. ``left``: in words, for the count may not be complete."""
+
+    made: Operation
+    verb: str
+    filter: str
+    left: str
+    tone: str
+    icon: str
+
+
+@bp.get("/operations")
+@permits(Permission.READ)
+def operations_page() -> Response:
+    """List the operations."""
+    before = _place(request.args.get("before", ""))
+    session = db.session()
+    queries.bound_reads(session)
+    pulse = queries.pulse(session)
+    return answer(
+        "operations",
+        as_of=pulse.now,
+        mark=pulse.mark,
+        context=lambda: _context(session, before, pulse.now),
+    )
+
+
+def _context(session: Session, before: Cursor | None, now: datetime) -> Mapping[str, Any]:
+    page = tried(session, operations.list_operations, now, before=before, limit=ROWS)
+    found, older = page.value or ([], None)
+    return {
+        "page": page,
+        "rows": [_row(made) for made in found],
+        "older": older,
+        "first_page": before is None,
+    }
+
+
+def _row(made: Operation) -> Row:
+    tone, icon = LOOKS[made.state]
+    verb = WORDS[made.verb].button if made.undoes is None else f"Undo of {made.how['verb']}"
+    asked = ", ".join(f"{name} {value}" for name, value in filter_of(made.asked))
+    if made.undoes is not None:
+        asked = f"what {made.undoes} did"
+    left = f"{made.left:,}" if made.counts.whole else f"{count(made.left)}+"
+    return Row(made, verb, asked or "every job", left, tone, icon)
+
+
+def _place(text: str) -> Cursor | None:
+    try:
+        return Cursor.parse(text) if text else None
+    except ValueError:
+        return None

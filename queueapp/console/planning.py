@@ -1,0 +1,201 @@
+"""From a filter to a plan: which verb, why, and what is to be undone. No job is changed here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from flask import Response, redirect, request, url_for
+from sqlalchemy.orm import Session
+from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response as AnyResponse
+
+from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.answers import render
+from queueapp.console.blueprint import bp
+from queueapp.console.criteria import FILTER, Criteria, read_criteria
+from queueapp.console.operation_story import WORDS
+from queueapp.console.operations import REASON_LENGTH, given_reason, known_operation
+from queueapp.console.readings import tried
+from queueapp.errors import BadRequest, OperationNeedsAdmin
+from queueapp.extensions import db
+from queueapp.handlers.context import LONGEST_DELAY_S
+from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
+from queueapp.jobs import operations, queries
+from queueapp.jobs.operations import Operation, Terms
+from queueapp.jobs.queries import JobFilter, Span, View
+from queueapp.jobs.status import Status
+
+# A form that comes twice within so long was sent twice.
+SAME_FORM = timedelta(minutes=1)
+# Enter in a field presses the first button that may be pressed.
+ORDER = ("retry", "run-now", "hold", "unhold", "reschedule", "cancel")
+_MOMENT = timedelta(microseconds=1)
+
+
+@bp.get("/operations/new")
+@permits(Permission.ACT)
+def new_operation() -> Response:
+    """Ask what is to be done to all jobs that match the address, and why."""
+    criteria = read_criteria(request.args)
+    session = db.session()
+    queries.bound_reads(session)
+    now = queries.database_now(session)
+    number = None
+    if not criteria.problems:
+        number = tried(session, queries.count_jobs, criteria.where)
+    body = render(
+        "plan",
+        panel=False,
+        as_of=now,
+        criteria=criteria,
+        number=number,
+        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
+        needs_admin=_is_beyond(criteria),
+        reason_length=REASON_LENGTH,
+    )
+    return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
+
+
+@bp.post("/operations")
+@permits(Permission.ACT)
+def plan_operation() -> AnyResponse:
+    """Plan what the button says for all jobs that match; the operation's page asks then."""
+    pressed, session = request.form.get("verb", ""), db.session()
+    verb = "retry" if pressed == "canary" else pressed
+    fields = [(n, v) for n, v in request.form.items(multi=True) if n in FILTER]
+    criteria = read_criteria(MultiDict(fields))
+    if verb not in operations.VERBS:
+        raise BadRequest(f"the verbs are {', '.join(operations.VERBS)}")
+    for problem in (*criteria.problems, _unfit(verb, criteria)):
+        if problem:
+            raise BadRequest(f"nothing was planned: {problem[:1].lower()}{problem[1:].rstrip('.')}")
+    if _is_beyond(criteria):
+        raise OperationNeedsAdmin("only an admin may plan for every job there is: set a filter")
+    how = _place() if verb == "reschedule" else {}
+    asked = asked_of(criteria, queries.database_now(session))
+    canary = Terms() if pressed == "canary" else None
+    key = f"{pressed} {how} {criteria.url()}"
+    made = planned(session, verb, asked, key=key, how=how, canary=canary)
+    return redirect(url_for(".operation", operation_id=made.id), 303)
+
+
+@bp.post("/operations/<operation_id>/undo")
+@permits(Permission.ACT)
+def undo_operation(operation_id: str) -> AnyResponse:
+    """Plan the undo of an operation; its own page asks then."""
+    session, reason = db.session(), _reason()
+    queries.bound_reads(session)
+    origin = operations.find(session, known_operation(operation_id))
+    made, free = _of_form(session, f"undo {origin.id} {reason}")
+    if made is None:
+        found, actor = operations.survey_undo(session, origin), current_principal().actor
+        made = operations.plan(session, found, how={}, actor=actor, reason=reason, key=free)
+        session.commit()
+    return redirect(url_for(".operation", operation_id=made.id), 303)
+
+
+def planned(
+    session: Session,
+    verb: str,
+    asked: JobFilter,
+    *,
+    key: str,
+    how: Mapping[str, Any] | None = None,
+    canary: Terms | None = None,
+) -> Operation:
+    """Plan ``verb`` for the reason in the form, and commit. ``key``: tells forms apart."""
+    reason = _reason()
+    made, free = _of_form(session, f"{key} {reason}")
+    if made is not None:
+        return made
+    # The counts are of just what the plan sees. Only read there: what reads one state and then
+    # writes may be refused.
+    session.rollback()
+    session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+    queries.bound_reads(session)
+    found = operations.survey(session, verb, asked)
+    session.rollback()
+    actor = current_principal().actor
+    made = operations.plan(
+        session, found, how=how or {}, actor=actor, reason=reason, canary=canary, key=free
+    )
+    session.commit()
+    return made
+
+
+def asked_of(criteria: Criteria, now: datetime) -> JobFilter:
+    """The filter as a plan keeps it: what is due grows, so its moment is written down."""
+    where, after_now = criteria.where, now + _MOMENT
+    if where.view is None:
+        return where
+    where = replace(where, status=(Status.QUEUED,))
+    if where.view is View.RETRYING:
+        return where
+    is_due = where.view is View.DUE
+    span = Span(None, after_now) if is_due else Span(after_now, None)
+    return replace(where, view=None, available=span)
+
+
+def _reason() -> str:
+    reason = given_reason()
+    if not reason:
+        raise BadRequest("say why: the ledger keeps the reason with each job")
+    return reason
+
+
+def _of_form(session: Session, key: str) -> tuple[Operation | None, str | None]:
+    """The plan of the same form, sent a moment ago and not over yet; else a key to plan with.
+
+    A plan that is older, or over, was meant as one of its own.
+    """
+    key = f"form {key}"
+    made = operations.planned_before(session, current_principal().actor, key)
+    if made is None:
+        return None, key
+    is_same = not made.is_over and queries.database_now(session) - made.planned_at < SAME_FORM
+    return (made if is_same else None), None
+
+
+def _is_beyond(criteria: Criteria) -> bool:
+    """Whether nothing is asked for, by somebody who may not move every job there is."""
+    return not criteria.is_narrow and current_principal().most_jobs is not None
+
+
+def _unfit(verb: str, criteria: Criteria) -> str | None:
+    """Why a verb can do nothing to what the address asks for; None if it may."""
+    asked = criteria.where.status or ((Status.QUEUED,) if criteria.where.view else ())
+    if operations.statuses_of(verb, asked):
+        return None
+    able = operations.VERBS[verb].statuses
+    return f"{WORDS[verb].button} is for jobs that are {' or '.join(able)}."
+
+
+def _place() -> dict[str, Any]:
+    """Where in the line the form asks for."""
+    delay_s, priority = _delay(), _priority()
+    if delay_s is None and priority is None:
+        raise BadRequest("nothing was planned: say when they are to be due, or their priority")
+    return {"available_at": None, "delay_s": delay_s, "priority": priority}
+
+
+def _delay() -> float | None:
+    text = request.form.get("minutes", "").strip()
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) or int(text) * 60 > LONGEST_DELAY_S:
+        raise BadRequest("nothing was planned: minutes are a whole number, ten years at most")
+    return int(text) * 60.0
+
+
+def _priority() -> int | None:
+    text = request.form.get("to_priority", "").strip()
+    if not text:
+        return None
+    is_number = re.fullmatch(r"-?[0-9]{1,5}", text, re.ASCII)
+    if not is_number or not LEAST_PRIORITY <= int(text) <= MOST_PRIORITY:
+        raise BadRequest(f"nothing was planned: {text[:20]!r} is no priority")
+    return int(text)

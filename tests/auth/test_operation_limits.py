@@ -1,0 +1,105 @@
+"""How many jobs an operator may move at once: refused by the server, in the API and the console."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+from werkzeug.test import TestResponse
+
+from queueapp.api import operations as api_views
+from queueapp.jobs.models import Job
+from queueapp.jobs.operations import driver
+from queueapp.jobs.status import Status
+from tests.auth.conftest import bearer
+from tests.factories import make_job
+
+
+@pytest.fixture(autouse=True)
+def three_jobs_where_two_may_be_moved(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queueapp.auth.principal.MOST_JOBS", 2)
+    for _ in range(3):
+        make_job(session, Status.FAILED)
+    session.commit()
+
+
+def statuses(session: Session) -> list[str]:
+    session.rollback()
+    return list(session.scalars(sa.select(Job.status).order_by(Job.id)))
+
+
+def plan(caller: FlaskClient, **where: Any) -> str:
+    asked = {"verb": "retry", "filter": where or {"kind": "demo.echo"}, "reason": "r"}
+    answer = caller.post("/api/operations", json=asked, headers=bearer("operator"))
+    assert answer.status_code == 201, answer.text
+    assert answer.json is not None
+    return str(answer.json["id"])
+
+
+def by(caller: FlaskClient, role: str, path: str, **form: object) -> TestResponse:
+    return caller.post(path, data=form or None, headers=bearer(role))
+
+
+def test_more_jobs_than_an_operator_may_move_take_an_admin(
+    caller: FlaskClient, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 1)
+    monkeypatch.setattr(api_views, "MOST_BATCHES", 1)
+    number = plan(caller)
+    api, page = f"/api/operations/{number}/apply", f"/operations/{number}/apply"
+
+    refused = by(caller, "operator", api)
+    assert (refused.status_code, (refused.json or {})["code"]) == (403, "operation_needs_admin")
+    assert "3 jobs" in (refused.json or {})["detail"]
+    assert by(caller, "operator", page).status_code == 403
+    shown = caller.get(f"/operations/{number}", headers=bearer("operator")).text
+    assert "An admin has to confirm this" in shown
+    assert statuses(session) == ["failed"] * 3
+
+    # What an admin has begun is not an operator's to go on with, but to stop.
+    assert by(caller, "admin", api).status_code == 202
+    assert by(caller, "operator", api).status_code == 403
+    assert by(caller, "operator", page).status_code == 403
+    assert statuses(session) == ["queued", "failed", "failed"]
+    assert by(caller, "operator", f"/api/operations/{number}/stop").status_code == 200
+
+
+def test_as_many_as_an_operator_may_move_take_no_admin(
+    caller: FlaskClient, session: Session
+) -> None:
+    make_job(session, Status.FAILED, kind="a")
+    session.commit()
+
+    answer = by(caller, "operator", f"/api/operations/{plan(caller, kind='a')}/apply")
+
+    assert answer.status_code == 200
+    assert statuses(session) == ["failed"] * 3 + ["queued"]
+
+
+def test_every_job_there_is_takes_an_admin_the_number_and_the_word(
+    caller: FlaskClient, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.auth.principal.MOST_JOBS", 100)
+    form = {"verb": "retry", "reason": "r"}
+    assert by(caller, "operator", "/operations", **form).status_code == 403
+    asked = caller.get("/operations/new", headers=bearer("operator")).text
+    assert "Only an admin may do this" in asked
+    assert "<button" not in asked.partition("<main")[2].partition("</main>")[0]
+
+    planned = by(caller, "admin", "/operations", **form)
+    assert planned.status_code == 303
+    path = f"{planned.location}/apply"
+    shown = caller.get(planned.location, headers=bearer("admin")).text
+    assert 'name="word"' in shown
+    assert 'name="count"' in shown
+
+    assert by(caller, "operator", path, count="3", word="retry").status_code == 403
+    assert by(caller, "operator", f"/api{path}").status_code == 403
+    for typed in ({}, {"count": "3"}, {"word": "retry"}, {"count": "3", "word": "cancel"}):
+        assert by(caller, "admin", path, **typed).status_code == 400
+    assert statuses(session) == ["failed"] * 3
+    assert by(caller, "admin", path, count="3", word=" Retry ").status_code == 303
+    assert statuses(session) == ["queued"] * 3

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, minute_totals
+from queueapp.jobs import control, minute_stats, minute_totals
 from queueapp.jobs.control import QUEUE
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
@@ -69,6 +69,9 @@ class Scene:
             # Whatever stands in the ledger is counted.
             line = {"xid": str(2**62), "id": 0, "since": since, "full": False, "kinds": kinds}
             data = {**line, "totals": totals, "claim": pages and {"pages": pages}}
+            if back % 2:
+                # The others are as an older release wrote them.
+                data["all"] = minute_stats._summed(kinds)
             self._event(Event.MINUTE_STATS, QUEUE, upto + 60 * back, actor="hk", data=data)
         self.session.commit()
 

@@ -38,6 +38,8 @@ def test_minute_stats_count_each_event_once(
     echo = second.data["kinds"]["demo.echo"]
     assert echo["events"] == {"enqueued": 3, "claimed": 3, "succeeded": 3}
     assert sum(echo["wait"].values()) == sum(echo["run"].values()) == 3
+    whole = {"events": echo["events"], "wait": echo["wait"], "retries": 0}
+    assert second.data["all"] == whole
 
 
 def test_what_was_counted_is_carried_on_when_its_lines_are_gone(

@@ -126,6 +126,7 @@ _RETRIES = f"""sum(greatest(0, coalesce((k.value->>'retries')::bigint, 0)
 # ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
 # kinds that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
 # open transaction may keep from all of them; lines of another server, restored here, are no such.
+# ``sums``: of lines that do not tell them, for they were written by an older release.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
@@ -133,14 +134,16 @@ WITH lines AS MATERIALIZED (
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
-  SELECT id, created_at, data->>'since' AS since, data->'kinds' AS kinds FROM lines
-  WHERE created_at > statement_timestamp() - interval '62 min'
+  SELECT id, created_at, data->>'since' AS since, data->'all' AS whole,
+    CASE WHEN NOT data ? 'all' OR created_at > statement_timestamp() - interval '630 s'
+      THEN data->'kinds' END AS kinds
+  FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
 ),
 run_lines AS MATERIALIZED (
   SELECT data->'kinds' AS kinds FROM lines ORDER BY id DESC LIMIT {RUN_LINES}
 ),
 kinds AS MATERIALIZED (
-  SELECT h.id, h.created_at, e.key AS kind, e.value
+  SELECT h.id, h.created_at, h.whole IS NULL AS is_alone, e.key AS kind, e.value
   FROM hour h CROSS JOIN LATERAL jsonb_each(h.kinds) e
 ),
 sums AS MATERIALIZED (
@@ -148,7 +151,7 @@ sums AS MATERIALIZED (
     SELECT k.id, p.part, e.key, sum(e.value::bigint) AS n
     FROM kinds k CROSS JOIN unnest(ARRAY['events', 'wait']) AS p(part)
     CROSS JOIN LATERAL jsonb_each_text(k.value->p.part) e
-    GROUP BY 1, 2, 3) s
+    WHERE k.is_alone GROUP BY 1, 2, 3) s
   GROUP BY 1, 2
 ),
 counted AS MATERIALIZED (
@@ -162,12 +165,15 @@ SELECT statement_timestamp() AS now,
        AND e.xid < pg_snapshot_xmax(pg_current_snapshot())
      ORDER BY e.xid, e.id LIMIT {TAIL}) u WHERE u.job_id IS NOT NULL) AS uncounted_at,
   (SELECT jsonb_agg(jsonb_build_object(
-     'at', h.created_at, 'since', h.since, 'events', events.counts, 'waits', waits.counts,
-     'retries', retries.n) ORDER BY h.id)
+     'at', h.created_at, 'since', h.since,
+     'events', coalesce(h.whole->'events', events.counts),
+     'waits', coalesce(h.whole->'wait', waits.counts),
+     'retries', coalesce((h.whole->>'retries')::bigint, retries.n)) ORDER BY h.id)
    FROM hour h
    LEFT JOIN sums events ON events.id = h.id AND events.part = 'events'
    LEFT JOIN sums waits ON waits.id = h.id AND waits.part = 'wait'
-   LEFT JOIN (SELECT k.id, {_RETRIES} AS n FROM kinds k GROUP BY 1) retries ON retries.id = h.id
+   LEFT JOIN (SELECT k.id, {_RETRIES} AS n FROM kinds k
+     WHERE k.is_alone GROUP BY 1) retries ON retries.id = h.id
   ) AS minutes,
   (SELECT jsonb_agg(r) FROM (
      SELECT k.kind, sum({_OF_KIND.format(event="claimed")}) AS starts,

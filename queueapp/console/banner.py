@@ -73,7 +73,8 @@ def _shown(one: Finding) -> Shown:
         one.title,
         one.sentence,
         one.since,
-        one.step.text,
+        # A link shows no marks of Markdown.
+        one.step.text.replace("`", ""),
         path,
     )
 

@@ -84,6 +84,11 @@ def write(database: Database, *, actor: str) -> int:
     return _write(database, start.xid, getattr(start, "id", 0), actor)
 
 
+def here(database: Database) -> dict[str, Any]:
+    """Where a line ends that has read all there is: the next one goes on from now."""
+    return {"xid": run(database, _NOW)[0].xid, "id": 0, "full": False}
+
+
 def _write(database: Database, xid: str, after_id: int, actor: str) -> int:
     news: Any = run(database, _READ, xid=xid, id=after_id, limit=EVENTS_A_LINE)[0]
     data = {

@@ -175,9 +175,13 @@ def _recent(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
             events = kind["events"]
             failures = events.get("failed", 0) + events.get("retry_scheduled", 0)
             retries = kind.get("retries", 0)
-            found[name].update(starts=events.get("claimed", 0), retries=retries, failures=failures)
-    worst = sorted(found.items(), key=lambda one: (-one[1]["failures"], -one[1]["retries"]))
-    return [{"kind": kind, **counts} for kind, counts in worst[:5]]
+            found[name].update(
+                starts=events.get("claimed", 0), retries=retries, failures=failures,
+                arrived=events.get("enqueued", 0) + events.get("requeued", 0),
+            )  # fmt: skip
+    order = ("failures", "retries", "arrived")
+    worst = sorted(found.items(), key=lambda one: [-one[1][name] for name in order])
+    return [{"kind": kind, **counts} for kind, counts in worst[: statements.RECENT_KINDS]]
 
 
 @instead_of(statements.SUSPECTS)

@@ -129,7 +129,7 @@ RULES: tuple[Rule, ...] = (
         "For ten minutes more jobs have come than ended, and the oldest is due for longer than"
         " `stalled` and than 95 of 100 waited five to ten minutes ago.",
         "Start more workers, or find out who creates so many.",
-        ("arrived", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
+        ("arrived", "kind", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
         ("controls", "line", "hour"),
         slow.falling_behind,
     ),

@@ -24,6 +24,7 @@ TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
 MOST_LINES = 600
 RUN_LINES = 120
+RECENT_KINDS = 50
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
 GROUPS = 5
@@ -117,7 +118,7 @@ _SUM = """(SELECT jsonb_object_agg(s.key, s.n) FROM (
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
 _RETRIES = "sum(coalesce((k.value->>'retries')::bigint, 0))"
 
-# ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
+# ``recent``: the kinds of the last ten minutes, those with the most failed attempts first. ``runs``: of the
 # kinds that run now.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
@@ -138,10 +139,12 @@ SELECT statement_timestamp() AS now,
      SELECT k.key AS kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
        {_RETRIES} AS retries,
        sum({_OF_KIND.format(event="failed")}
-         + {_OF_KIND.format(event="retry_scheduled")}) AS failures
+         + {_OF_KIND.format(event="retry_scheduled")}) AS failures,
+       sum({_OF_KIND.format(event="enqueued")}
+         + {_OF_KIND.format(event="requeued")}) AS arrived
      FROM hour l CROSS JOIN LATERAL jsonb_each(l.data->'kinds') k
      WHERE l.created_at > statement_timestamp() - interval '630 s'
-     GROUP BY 1 ORDER BY 4 DESC, 3 DESC LIMIT 5) r) AS recent,
+     GROUP BY 1 ORDER BY 4 DESC, 3 DESC, 5 DESC LIMIT {RECENT_KINDS}) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
      SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n

@@ -1,4 +1,4 @@
-"""The incident goes on while its command runs: workers sign, renew, obey, and work off what they can.
+"""The incident goes on while its command runs: workers sign, renew, obey, and work off what is due.
 
 They are played by rows and by idle connections that bear their names. Nothing runs.
 """
@@ -6,24 +6,26 @@ They are played by rows and by idle connections that bear their names. Nothing r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
 import sqlalchemy as sa
 
 from queueapp.commands.demo.incidents.lock import connect
-from queueapp.commands.demo.incidents.stage import LEASE_S, Stage
-from queueapp.jobs import control
+from queueapp.commands.demo.incidents.stage import LEASE_S, PRODUCER, Stage
+from queueapp.errors import OperationBusy, OperationNotFound
+from queueapp.jobs import control, operations, transitions
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job
-from queueapp.jobs.status import Event
+from queueapp.jobs.status import Event, Reason, Status
 
 _SIGN_S, _LINE_S = 20.0, 60.0
-# So many jobs a tick and thread: people are to see the line getting shorter.
-_PACE = 3
+_HOUSEKEEPING = "housekeeping:drill"
+# Jobs that one tick moves aside, or back.
+_BATCH = 500
 
 
 class Cast:
@@ -66,6 +68,7 @@ class Cast:
         if not self._is_blocked():
             self._stage.renew()
             self._obey()
+            self._try_canaries()
             self._work_off()
 
     def _sign(self) -> None:
@@ -85,12 +88,38 @@ class Cast:
         stage.finish([claim for claim, _ in stage.leases if claim.id in ids], "cancel")
         stage.leases = [lease for lease in stage.leases if lease[0].id not in ids]
 
+    def _try_canaries(self) -> None:
+        session = self._stage.session
+        for operation_id in operations.open_ones(session):
+            with suppress(OperationBusy, OperationNotFound):
+                operations.advance(session, operation_id, actor=_HOUSEKEEPING)
+            session.commit()
+
+    def _move_held(self, kinds: Sequence[str]) -> None:
+        """Move aside what is on hold with its kind, and bring back what is not any more."""
+        session = self._stage.session
+        mine = sa.select(Job.id).where(Job.producer == PRODUCER).limit(_BATCH)
+        waiting = mine.where(Job.status == Status.QUEUED, Job.kind.in_(kinds))
+        lifted = mine.where(
+            Job.status == Status.HELD, Job.held_for == "kind", Job.kind.not_in(kinds)
+        )
+        ids = session.scalars(waiting).all()
+        transitions.hold(
+            session, ids, actor=_HOUSEKEEPING, reason=Reason.KIND_HELD, held_for="kind"
+        )
+        ids = session.scalars(lifted).all()
+        transitions.unhold(
+            session, ids, actor=_HOUSEKEEPING, reason=Reason.KIND_UNHELD, held_for="kind"
+        )
+        session.commit()
+
     def _work_off(self) -> None:
         stage = self._stage
         switches = control.in_force(stage.session)
+        self._move_held(switches.held_kinds)
         kinds = tuple(kind for kind in stage.works if kind not in switches.held_kinds)
         slots = sum(sign["slots"] for sign in stage.signs.values()) - len(stage.leases)
         if not switches.pause and kinds and slots > 0:
             holder = Holder(f"worker:{next(iter(stage.signs))}", lease_s=LEASE_S, only=kinds)
-            stage.finish(stage.claim(holder, slots * _PACE), "succeed")
+            stage.finish(stage.claim(holder, slots * stage.pace), "succeed")
         stage.session.commit()

@@ -166,13 +166,13 @@ def _bad_deploy(stage: Stage) -> None:
 
 
 def _runaway(stage: Stage, jobs: int = RUNAWAY_JOBS) -> None:
-    stage.crew(slots=4)
+    stage.crew()
     stage.minutes(8, EVENING, upto=10 + 60 * _LATELY)
     flood = minute(enqueued=max(jobs // _LATELY, 60), claimed=20, succeeded=20, wait={"9": 20})
     stage.minutes(_LATELY, {SYNC: flood})
     stage.ended(SYNC, [9, 6, 3])
     stage.waiting(SYNC, spread(jobs, 700, 1), lambda n: {"contact": n, "source": "crm-import"})
-    stage.works = (SYNC,)
+    stage.works, stage.pace = (SYNC,), 1
 
 
 def runaway(jobs: int) -> Make:

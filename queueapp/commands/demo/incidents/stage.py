@@ -81,7 +81,7 @@ class Stage:
     """The stage of one incident.
 
     ``signs``: what each live worker says of itself; ``leases``: what live workers hold;
-    ``works``: the kinds that live workers would work off; ``flows``: other work goes on beside it;
+    ``works``: the kinds that live workers work off, ``pace`` jobs a tick and thread; ``flows``: other work goes on beside it;
     ``line``: the minute that goes on.
     """
 
@@ -90,6 +90,7 @@ class Stage:
     signs: dict[str, dict[str, Any]] = field(default_factory=dict)
     leases: list[tuple[Claim, Holder]] = field(default_factory=list)
     works: tuple[str, ...] = ()
+    pace: int = 3
     flows: bool = False
     line: Mapping[str, Any] = field(default_factory=dict)
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +27,8 @@ from queueapp.jobs.models import Job, JobEvent
 from tests.console.conftest import words
 from tests.factories import make_job
 from tests.scenes import Scene
+
+ROOT = Path(__file__).parents[2]
 
 
 def verdict(client: FlaskClient) -> dict[str, Any]:
@@ -53,7 +60,7 @@ def test_it_leads_to_its_verdict_and_goes_away_without_a_trace(
     assert (found["rule"], found["level"]) == (told.rule, told.level), found["sentence"]
     assert found["next_path"]
     # The ledger leads to the rows, as it would if all of it had happened.
-    [*_, (_, report)] = audit.check(session)
+    *_, (_, report) = audit.check(session)
     assert report.offenders == []
 
     clear(session)
@@ -210,3 +217,25 @@ def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
 def _reading(client: FlaskClient, code: str) -> dict[str, Any]:
     readings: list[dict[str, Any]] = client.get("/api/system").json["readings"]
     return next(one for one in readings if one["code"] == code)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_it_is_played_with_a_console_of_its_own_until_it_ends(
+    database_url: str, session: Session
+) -> None:
+    words = ["demo", "incident", "slots-held", "--into-database-url", "--duration", "3s"]
+    done = subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "wsgi", *words],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Open      http://127\.0\.0\.1:\d+/\n  It says   RED Stalled: ", done.stdout)
+    assert re.search(r"\d\d:\d\d:\d\d  RED Stalled\n", done.stdout)
+    assert done.stdout.endswith("The incident is over and removed.\n")
+    assert count(session) == 0

@@ -1,4 +1,4 @@
-"""``flask demo``: the whole queue at work on this machine, until Ctrl-C; incidents to practise on."""
+"""``flask demo``: the whole queue at work on this machine; incidents to practise on."""
 
 from __future__ import annotations
 

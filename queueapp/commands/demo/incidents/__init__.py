@@ -58,8 +58,8 @@ def incident(
 ) -> None:
     """Make an incident to practise on, with a console to end it in.
 
-    It lasts until Ctrl-C and is then removed, jobs and ledger. Its workers are rows that look alive:
-    they sign, renew and stop when they are asked to, and no handler runs.
+    It lasts until Ctrl-C and is then removed, jobs and ledger. Its workers are names only: they
+    sign, renew, stop when they are asked to and work off what is due, but no handler runs.
 
     \b
     Examples:
@@ -174,8 +174,8 @@ def _introduce(app: Flask, name: str, where: str) -> None:
         click.echo(
             "  Expected  "
             + _wrapped(
-                f"the rule {told.rule}. What else happened in this database of late still counts; an"
-                " empty one shows it at once."
+                f"the rule {told.rule}. What else happened in this database of late still counts;"
+                " an empty one shows it at once."
             )
         )
 

@@ -82,7 +82,8 @@ class Cast:
         """End what somebody has asked to stop, as a handler does at its next check."""
         stage = self._stage
         asked = sa.select(Job.id).where(
-            Job.id.in_([claim.id for claim, _ in stage.leases]), Job.cancel_requested_at.is_not(None)
+            Job.id.in_([claim.id for claim, _ in stage.leases]),
+            Job.cancel_requested_at.is_not(None),
         )
         ids = set(stage.session.scalars(asked))
         stage.finish([claim for claim, _ in stage.leases if claim.id in ids], "cancel")

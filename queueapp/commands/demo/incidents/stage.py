@@ -81,8 +81,8 @@ class Stage:
     """The stage of one incident.
 
     ``signs``: what each live worker says of itself; ``leases``: what live workers hold;
-    ``works``: the kinds that live workers work off, ``pace`` jobs a tick and thread; ``flows``: other work goes on beside it;
-    ``line``: the minute that goes on.
+    ``works``: the kinds that live workers work off, ``pace`` jobs a tick and thread; ``flows``:
+    whether other work goes on beside it; ``line``: the minute that goes on.
     """
 
     session: Session

@@ -118,8 +118,8 @@ _SUM = """(SELECT jsonb_object_agg(s.key, s.n) FROM (
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
 _RETRIES = "sum(coalesce((k.value->>'retries')::bigint, 0))"
 
-# ``recent``: the kinds of the last ten minutes, those with the most failed attempts first. ``runs``: of the
-# kinds that run now.
+# ``recent``: the kinds of the last ten minutes, those with the most failed attempts first. ``runs``:
+# of the kinds that run now.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events

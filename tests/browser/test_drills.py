@@ -147,6 +147,7 @@ def test_a_drill_takes_no_more_clicks_than_promised(name: str, page: Page, walk:
     assert walk(name, Operator(page)) <= INCIDENTS[name].clicks
 
 
+@pytest.mark.slow
 def test_every_drill_can_be_walked_by_keyboard_alone(
     page: Page, walk: Walk, session: Session
 ) -> None:

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def verdict(client: FlaskClient) -> dict[str, Any]:
-    found: dict[str, Any] = client.get("/api/verdict").json
+    found: dict[str, Any] = client.get("/api/verdict").get_json()
     return found
 
 
@@ -216,7 +216,7 @@ def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
 
 
 def _reading(client: FlaskClient, code: str) -> dict[str, Any]:
-    readings: list[dict[str, Any]] = client.get("/api/system").json["readings"]
+    readings: list[dict[str, Any]] = client.get("/api/system").get_json()["readings"]
     return next(one for one in readings if one["code"] == code)
 
 

@@ -24,6 +24,7 @@ from queueapp import (
     error_handlers,
     handlers,
     judgement,
+    mounted,
     notifier,
 )
 from queueapp.extensions import db, migrate
@@ -68,7 +69,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             handlers=settings.handlers,
         )
     )
-    for edge in (auth, judgement, error_handlers, api, console, commands):
+    # Last: it looks at all routes.
+    for edge in (auth, judgement, error_handlers, api, console, commands, mounted):
         edge.init_app(app)
     return app
 

@@ -71,7 +71,7 @@ def look_or_say_why(app: Flask) -> Look:
     """Look at the queue now; a database that does not answer is not known."""
     try:
         return look(app)
-    except (SQLAlchemyError, psycopg.Error) as error:
+    except (SQLAlchemyError, psycopg.Error, QueueError, LocalPostgresUnavailable) as error:
         return aged(Snapshot[Look](None, 0.0, name_failure(error)))
 
 

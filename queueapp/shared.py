@@ -7,6 +7,7 @@ asks meanwhile gets the one that is there. A reading that fails leaves the one b
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -46,10 +47,18 @@ class Snapshot(Generic[T]):
 
 
 @dataclass
-class _Flight:
-    """A reading on its way."""
+class _Flight(Generic[T]):
+    """A reading on its way; ``found``: what it has come to, for those who wait for it."""
 
     landed: threading.Event = field(default_factory=threading.Event)
+    began: float = field(default_factory=time.monotonic)
+    process: int = field(default_factory=os.getpid)
+    found: Snapshot[T] = field(default_factory=lambda: Snapshot(None, 0.0))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it lands no more: its thread hangs, or is that of the process before a fork."""
+        return self.process != os.getpid() or time.monotonic() > self.began + PATIENCE_S
 
 
 class Shared(Generic[T]):
@@ -70,7 +79,7 @@ class Shared(Generic[T]):
         self._read = read
         self._name_failure = name_failure
         self._lock = threading.Lock()
-        self._flight: _Flight | None = None
+        self._flight: _Flight[T] | None = None
         self._value: T | None = None
         self._taken_at = 0.0
         self._tried_at: float | None = None
@@ -84,18 +93,15 @@ class Shared(Generic[T]):
         with self._lock:
             if self._is_fresh():
                 return self._snapshot()
-            flight, mine = self._flight, self._flight is None
-            if flight is None:
-                flight = self._flight = _Flight()
+            flight, mine = self._flight, False
+            if flight is None or flight.is_lost:
+                flight, mine = _Flight(), True
+                self._flight = flight
             elif self._value is not None and self._age_s() <= OLD_S:
                 return self._snapshot()
         if mine:
-            # A thread of its own: whoever asked has to answer in time, whatever the database does.
-            threading.Thread(
-                target=self._fly, args=(flight,), name="shared-reading", daemon=True
-            ).start()
-        flight.landed.wait(wait_s)
-        return self.peek()
+            self._begin(flight)
+        return flight.found if flight.landed.wait(wait_s) else self.peek()
 
     def peek(self) -> Snapshot[T]:
         """The present one, whatever its age; nothing is read."""
@@ -107,7 +113,18 @@ class Shared(Generic[T]):
         with self._lock:
             self._value, self._tried_at, self._flight = None, None, None
 
-    def _fly(self, flight: _Flight) -> None:
+    def _begin(self, flight: _Flight[T]) -> None:
+        # A thread of its own: whoever asked has to answer in time, whatever the database does.
+        thread = threading.Thread(
+            target=self._fly, args=(flight,), name="shared-reading", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            # None is to be had. Late is better than never: nobody else would let it land.
+            self._fly(flight)
+
+    def _fly(self, flight: _Flight[T]) -> None:
         began, value, failure = time.monotonic(), None, "it was not completed"
         try:
             value, failure = self._read(), ""
@@ -118,12 +135,15 @@ class Shared(Generic[T]):
                 failure = "an error of ours, see the log"
         finally:
             with self._lock:
-                # Not what was begun before something was done that it does not show.
+                # What was begun before something was done that it does not show is for those alone
+                # who asked before that.
+                flight.found = Snapshot(value, 0.0, failure or None)
                 if self._flight is flight:
                     self._tried_at, self._failure = began, failure or None
                     if not failure:
                         self._value, self._taken_at = value, began
                     self._flight = None
+                    flight.found = self._snapshot()
             flight.landed.set()
 
     def _is_fresh(self) -> bool:

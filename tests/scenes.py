@@ -20,12 +20,13 @@ class Scene(Past):
     def minutes(self, count: int = 12, *, kind: str = ECHO, upto: float = 10, **told: Any) -> None:
         """So many minute's lines of these events, the last one ``upto`` seconds ago."""
         parts = {name: told.pop(name, {}) for name in ("wait", "run")}
-        retries = told.pop("retries", 0)
+        retries, pages = told.pop("retries", 0), told.pop("pages", None)
         kinds = {kind: {"events": told, "retries": retries, **parts}} if told else {}
-        self.lines(count, kinds, upto=upto)
+        self.lines(count, kinds, upto=upto, claim=pages and {"pages": pages})
 
     def due(self, seconds: float, **fields: Any) -> Job:
         """A job that has been due for so long."""
+        fields = {"created_at": ago(seconds), **fields}
         job = make_job(self.session, available_at=ago(seconds), **fields)
         self.session.commit()
         return job

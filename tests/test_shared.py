@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -130,8 +131,42 @@ def test_what_was_read_before_something_was_done_is_given_to_nobody_after(source
         assert source.begun.wait(30)
         reading.forget()
         source.gate.set()
-        assert early.result(30).value is None
+        # Whoever asked before that has an answer all the same.
+        assert early.result(30).value == 3
     assert reading.get().value == 4
+
+
+@pytest.mark.parametrize("lost", ["it hangs", "it stayed behind in a fork"])
+def test_a_reading_that_will_not_land_keeps_nobody_waiting(
+    source: Source, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    reading = Shared(source, life_s=60)
+    source.gate.clear()
+    assert reading.get(wait_s=0.01).value is None
+    assert source.begun.wait(30)
+    source.begun.clear()
+    if lost == "it hangs":
+        monkeypatch.setattr(shared, "PATIENCE_S", -1.0)
+    else:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(reading.get, wait_s=30)
+        assert source.begun.wait(30)
+        source.gate.set()
+
+        assert second.result(30).value == 2
+
+
+def test_without_a_thread_to_be_had_it_is_read_by_who_asks(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reading = Shared(source, life_s=60)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    assert reading.get(wait_s=0.01).value == 1
 
 
 def test_after_a_failure_nobody_tries_again_at_once(source: Source) -> None:

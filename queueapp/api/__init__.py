@@ -14,6 +14,7 @@ from queueapp.api import (
     kinds,
     leases,
     lists,
+    metrics,
     moves,
     openapi,
     operations,
@@ -37,13 +38,14 @@ def init_app(app: Flask) -> None:
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``.
     parts = (bulk, lists, export, moves, operations, feed, kinds, leases, stats, verdict, system)
-    for part in (*parts, openapi, docs_page, health):
+    for part in (*parts, openapi, docs_page, health, metrics):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)
     leases.init_app(app)
     app.before_request(_refuse_parameters)
     system.init_app(app)
+    metrics.init_app(app)
     app.after_request(_say_version)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
+from queueapp.api.invalid import invalid_at
 from queueapp.api.reading import job_request
 from queueapp.api.strict_json import parse, parse_array
 from queueapp.auth.limits import NONE, Limits, checked_within
@@ -103,8 +104,7 @@ def sparing(items: Iterable[Good | Bad], most: int) -> Iterator[Good | Bad]:
 
 def too_many(most: int) -> InvalidRequest:
     """The refusal of more than ``most`` jobs, which names the first one over it."""
-    found = problem((most,), f"more than {most} jobs; send several requests")
-    return InvalidRequest(f"{found['pointer']} {found['detail']}", errors=[found])
+    return invalid_at((most,), f"more than {most} jobs; send several requests")
 
 
 def _bad(error: QueueError) -> Bad:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from flask import Flask
 from pydantic import BaseModel
 
-from queueapp.auth.access import declared
+from queueapp.auth.access import BESIDE_API, declared
 from queueapp.auth.matrix import WHOLE
 from queueapp.auth.roles import GRANTS, Permission, Role
 from queueapp.errors import (
@@ -189,7 +189,7 @@ def contract(part: Part, answers: Mapping[int, Answer], **more: Any) -> Callable
 
 def is_ours(path: str) -> bool:
     """Whether an address belongs to the API: documented, and answered with JSON."""
-    return path.startswith("/api/") or path in ("/healthz", "/readyz")
+    return path.startswith("/api/") or path in BESIDE_API
 
 
 def operations(app: Flask) -> list[Operation]:

@@ -16,6 +16,7 @@ from flask import Response
 
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.why import Why
+from queueapp.redaction import Redaction
 
 LISTED = (
     "id", "kind", "status", "priority", "available_at", "attempts", "max_attempts", "handbacks",
@@ -35,19 +36,23 @@ FEED = ("id", "job_id", "kind", "scope", *EVENT[2:])
 _COLUMNS = {"timeout": "timeout_s"}
 
 
-def listed_job(job: Job, names: Sequence[str] = LISTED) -> dict[str, Any]:
-    """A job as lists show it: its fields of these names."""
-    return _fields(job, names)
+def listed_job(
+    job: Any, names: Sequence[str] = LISTED, hidden: Redaction | None = None
+) -> dict[str, Any]:
+    """A job as lists show it: its fields of these names, without what is hidden."""
+    shown = _fields(job, names)
+    return hidden.of_job(job.kind, shown) if hidden else shown
 
 
 def columns_of(names: Sequence[str]) -> list[Any]:
-    """The columns that hold these fields, the id among them."""
-    return [getattr(Job, _COLUMNS.get(name, name)) for name in dict.fromkeys(("id", *names))]
+    """The columns that hold these fields, and those that say what job it is."""
+    needed = dict.fromkeys(("id", "kind", *names))
+    return [getattr(Job, _COLUMNS.get(name, name)) for name in needed]
 
 
-def whole_job(job: Any) -> dict[str, Any]:
+def whole_job(job: Any, hidden: Redaction | None = None) -> dict[str, Any]:
     """A job with its payload, result and error text; any row that has its columns."""
-    return _fields(job, WHOLE)
+    return listed_job(job, WHOLE, hidden)
 
 
 def event(line: JobEvent) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from queueapp.errors import InvalidRequest, TooManyWaiters
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import JobFilter
+from queueapp.redaction import Redaction, for_reader
 
 Rows: TypeAlias = list[dict[str, Any]]
 
@@ -97,7 +98,7 @@ def _export(form: _Form) -> Response:
     names, where = fields_of(query), allowed(query)
     with ExitStack() as place:
         place.enter_context(a_place_to_wait())
-        pages = pages_of(db.engine, where, names)
+        pages = pages_of(db.engine, where, names, for_reader())
         # What the database refuses is answered as a refusal, while there is still time for one.
         first = next(pages)
         done = place.pop_all()
@@ -119,7 +120,9 @@ def _texts(
             yield form.lines(names, rows)
 
 
-def pages_of(engine: Engine, where: JobFilter, names: Sequence[str]) -> Generator[Rows, None, None]:
+def pages_of(
+    engine: Engine, where: JobFilter, names: Sequence[str], hidden: Redaction
+) -> Generator[Rows, None, None]:
     """The jobs of a filter with these fields, a page at a time; any of them may be empty."""
     columns = describe.columns_of(names)
     limit = MOST_WITH_BODIES if set(names) & set(describe.BODIES) else PAGE
@@ -132,7 +135,7 @@ def pages_of(engine: Engine, where: JobFilter, names: Sequence[str]) -> Generato
             page = queries.list_jobs(
                 session, where, before=before, limit=limit, columns=columns, scan=scan
             )
-            rows = [describe.listed_job(job, names) for job in page.rows]
+            rows = [describe.listed_job(job, names, hidden) for job in page.rows]
         yield rows
         if page.older is None:
             return

@@ -17,9 +17,9 @@ from flask import Flask, current_app
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
+from queueapp.api.invalid import invalid_at
 from queueapp.errors import InvalidRequest, QueueFull, SettingError
 from queueapp.handlers import Enqueued
-from queueapp.handlers.problems import problem
 from queueapp.jobs import queries, room
 from queueapp.jobs.room import Reading
 from queueapp.jobs.transitions import NewJob
@@ -187,8 +187,7 @@ class Intake:
     def _never(self, place: int) -> InvalidRequest:
         """The refusal of a bulk that no wait would let in."""
         said = f"more new jobs than may wait in this queue, {self._hard}; send several requests"
-        found = problem((place,), said)
-        return InvalidRequest(f"{found['pointer']} {found['detail']}", errors=[found])
+        return invalid_at((place,), said)
 
     def retry_after(self, jobs: int) -> int:
         """In how many seconds there should be room for so many, at the present rate."""

@@ -16,6 +16,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import FINAL
+from queueapp.redaction import for_reader
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def at_its_end(job: dict[str, Any], wait_s: float) -> dict[str, Any]:
             pause(min(pause_s, left))
             pause_s = min(pause_s * SLOWER, LONGEST_PAUSE_S)
             status = _status(job["id"])
-        return describe.whole_job(queries.get_job(db.session(), job["id"]))
+        return describe.whole_job(queries.get_job(db.session(), job["id"]), for_reader())
     except (SQLAlchemyError, JobNotFound) as error:
         log.warning("job %s is told as it was created: %s", job["id"], type(error).__name__)
         return job

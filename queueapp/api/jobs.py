@@ -52,6 +52,7 @@ from queueapp.handlers import enqueue_one_checked
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.transitions import Moved
 from queueapp.jobs.why import why as why_of
+from queueapp.redaction import for_reader
 
 bp = Blueprint("api_jobs", __name__, url_prefix="/api/jobs")
 
@@ -114,7 +115,7 @@ def create() -> Response:
             made = intake().create(
                 database, lambda ceiling: enqueue(ceiling=ceiling), keyed=checked.key is not None
             )
-        job = describe.whole_job(made.job)
+        job = describe.whole_job(made.job, for_reader())
         if query.wait:
             job = at_its_end(job, query.wait)
     place = {"Location": url_for(".show", job_id=made.id), **intake().headers()}
@@ -141,7 +142,7 @@ def show(job_id: str) -> Response:
     """Show one job whole."""
     job = queries.get_job(db.session(), read_id(job_id))
     _refuse_others(Permission.READ, job.id, job.producer)
-    return marked(describe.whole_job(job))
+    return marked(describe.whole_job(job, for_reader()))
 
 
 @bp.get("/<job_id>/events")
@@ -224,7 +225,7 @@ def _moved(verb: Callable[..., list[Moved]], job_id: str) -> Response:
         _refuse_others(Permission.ACT, number, queries.get_job(session, number).producer)
     how: dict[str, Any] = {"actor": principal.actor, "reason": reason, "via": "api"}
     transitions.one(verb, session, number, **how)
-    job = describe.whole_job(queries.get_job(session, number))
+    job = describe.whole_job(queries.get_job(session, number), for_reader())
     session.commit()
     return describe.json_answer(job)
 

@@ -18,6 +18,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.failure import printable
 from queueapp.jobs.queries import JobFilter
+from queueapp.redaction import for_reader
 
 bp = Blueprint("api_lists", __name__, url_prefix="/api")
 
@@ -52,7 +53,7 @@ def jobs() -> Response:
         raise BadRequest("give either before or after")
     names = fields_of(query)
     _refuse_many_bodies(names, query.limit)
-    where, session = allowed(query), db.session()
+    where, session, hidden = allowed(query), db.session(), for_reader()
     queries.bound_reads(session)
     page = queries.list_jobs(
         session,
@@ -63,7 +64,7 @@ def jobs() -> Response:
         columns=describe.columns_of(names),
     )
     answer: dict[str, Any] = {
-        "items": [describe.listed_job(job, names) for job in page.rows],
+        "items": [describe.listed_job(job, names, hidden) for job in page.rows],
         "next": _cursor(page.older),
         "previous": _cursor(page.newer),
         "cut": page.cut,

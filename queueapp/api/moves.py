@@ -9,15 +9,16 @@ from flask import Response
 from queueapp.api import answers, describe
 from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
 from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contract
+from queueapp.api.invalid import invalid_at
 from queueapp.api.jobs import bp
 from queueapp.api.reading import read_id, read_model, read_reason
 from queueapp.api.schemas import ReasonBody
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import IllegalMove, InvalidRequest, JobBusy, JobNotFound
+from queueapp.errors import IllegalMove, JobBusy, JobNotFound
 from queueapp.extensions import db
-from queueapp.handlers.problems import problem
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.transitions import By, Moved, PersonVerb
+from queueapp.redaction import for_reader
 
 _REFUSES = (JobNotFound, IllegalMove, JobBusy)
 _NOW = Answer("The job as it is now.", answers.Job)
@@ -129,20 +130,14 @@ def release(job_id: str) -> Response:
 def place_of(body: Any) -> dict[str, Any]:
     """Where in the line a body asks for. Raises InvalidRequest for nowhere and for two places."""
     if body.available_at is not None and body.delay is not None:
-        raise _invalid(problem(("delay",), "give either delay or available_at"))
+        raise invalid_at(("delay",), "give either delay or available_at")
     if body.available_at is None and body.delay is None and body.priority is None:
-        raise _invalid(problem((), "give available_at, delay or priority"))
+        raise invalid_at((), "give available_at, delay or priority")
     return {
         "available_at": body.available_at,
         "delay_s": body.delay,
         "priority": body.priority,
     }
-
-
-def _invalid(found: dict[str, str]) -> InvalidRequest:
-    place = found["pointer"].removeprefix("/")
-    said = f"{place}: {found['detail']}" if place else found["detail"]
-    return InvalidRequest(said, errors=[found])
 
 
 def _by(reason: str | None) -> By:
@@ -160,6 +155,6 @@ def _moved(moved: Moved) -> Response:
 
 def _shown(number: int, headers: dict[str, str]) -> Response:
     session = db.session()
-    job = describe.whole_job(queries.get_job(session, number))
+    job = describe.whole_job(queries.get_job(session, number), for_reader())
     session.commit()
     return describe.json_answer(job, 200, headers)

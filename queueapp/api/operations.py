@@ -15,6 +15,7 @@ from flask import Blueprint, Response, url_for
 
 from queueapp.api import describe
 from queueapp.api.contract import Answer, Body, Example, Header, Part, contract
+from queueapp.api.invalid import invalid_at
 from queueapp.api.moves import place_of
 from queueapp.api.operation_schemas import (
     PLACE,
@@ -26,9 +27,8 @@ from queueapp.api.operation_schemas import (
 from queueapp.api.reading import read_model, read_nothing, read_reason
 from queueapp.api.schemas import NoBody, ReasonBody
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import InvalidRequest, OperationBusy, OperationNotFound, OperationStopped
+from queueapp.errors import OperationBusy, OperationNotFound, OperationStopped
 from queueapp.extensions import db
-from queueapp.handlers.problems import problem
 from queueapp.jobs import operations, queries
 from queueapp.jobs.failure import printable
 from queueapp.jobs.operations import Counts
@@ -171,28 +171,23 @@ def _read_id(text: str) -> str:
 
 def _filter(verb: str, asked: OperationFilter) -> JobFilter:
     if not asked.model_fields_set:
-        raise _refusal(("filter",), "name at least one field")
+        raise invalid_at(("filter",), "name at least one field")
     able = operations.VERBS[verb].statuses
     where = asked.where()
     if where.status and not set(where.status) & set(able):
-        raise _refusal(("filter", "status"), f"{verb} moves jobs that are {' or '.join(able)}")
+        raise invalid_at(("filter", "status"), f"{verb} moves jobs that are {' or '.join(able)}")
     return where
 
 
 def _how(body: OperationBody) -> dict[str, Any]:
     if body.canary and body.verb != "retry":
-        raise _refusal(("canary",), f"{body.verb} has no canary: only retry has")
+        raise invalid_at(("canary",), f"{body.verb} has no canary: only retry has")
     if body.verb == "reschedule":
         return place_of(body)
     for name in PLACE:
         if name in body.model_fields_set:
-            raise _refusal((name,), f"{body.verb} takes no {name}")
+            raise invalid_at((name,), f"{body.verb} takes no {name}")
     return {}
-
-
-def _refusal(place: tuple[str, ...], detail: str) -> InvalidRequest:
-    found = problem(place, detail)
-    return InvalidRequest(f"{'.'.join(place)}: {detail}", errors=[found])
 
 
 def _shown(number: str, *, goes_on: int = 200) -> Response:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from flask import request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
+from queueapp.api.invalid import invalid, invalid_at, sentence_of
 from queueapp.api.schemas import JobBody, NoBody, ReasonBody
 from queueapp.api.strict_json import parse
 from queueapp.auth import current_principal
@@ -19,7 +21,6 @@ from queueapp.auth.limits import NONE, Limits
 from queueapp.errors import (
     BadRequest,
     InvalidJob,
-    InvalidRequest,
     JobNotFound,
     NotJson,
     QueueError,
@@ -47,6 +48,7 @@ def read_id(text: str) -> int:
 
 def read_query(model: type[Query]) -> Query:
     """Check the query string. Raises BadRequest for an unknown, repeated or bad parameter."""
+    _refuse_other_bytes()
     given = dict(request.args.lists())
     for name, values in given.items():
         if len(values) > 1 and name not in _REPEATABLE:
@@ -56,6 +58,14 @@ def read_query(model: type[Query]) -> Query:
     except ValidationError as error:
         errors = [_parameter_problem(one, model) for one in _errors(error)]
         raise _bad_query(errors) from None
+
+
+def _refuse_other_bytes() -> None:
+    """Refuse what is not UTF-8: with a mark in its place it would only find nothing."""
+    try:
+        unquote_to_bytes(request.query_string).decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest("the query is not UTF-8, percent-encoded") from None
 
 
 def _parameter_problem(found: ErrorDetails, model: type[BaseModel]) -> Problem:
@@ -84,7 +94,7 @@ def job_request(body: Any, limits: Limits = NONE) -> EnqueueRequest:
         checked = JobBody.model_validate(body)
     except ValidationError as error:
         problems = first_of(_all_problems(error, body, limits), more)
-        said = f"the job is not valid: {_first(problems)}"
+        said = f"the job is not valid: {sentence_of(problems)}"
         raise InvalidJob(said, errors=problems) from None
     return _enqueue_request({name: getattr(checked, name) for name in checked.model_fields_set})
 
@@ -119,7 +129,7 @@ def _read_optional(model: type[Query]) -> Query:
         return model.model_validate(body)
     except ValidationError as error:
         problems = _shape_problems(error)
-        raise InvalidRequest(_first(problems), errors=problems) from None
+        raise invalid(problems) from None
 
 
 def read_model(model: type[Query], *, any_number: bool = False) -> Query:
@@ -133,7 +143,7 @@ def read_model(model: type[Query], *, any_number: bool = False) -> Query:
         return model.model_validate(body)
     except ValidationError as error:
         found = first_of([_problem_in(one, body) for one in _errors(error)])
-        raise InvalidRequest(_first(found), errors=found) from None
+        raise invalid(found) from None
 
 
 def _refuse_crowds(body: Any) -> None:
@@ -143,8 +153,7 @@ def _refuse_crowds(body: Any) -> None:
     for place, value in objects:
         if isinstance(value, dict) and len(value) > MOST_PROBLEMS:
             at = ("items", place) if isinstance(place, int) else ()
-            found = problem(at, f"{len(value)} fields, of which most are unknown")
-            raise InvalidRequest(_first([found]), errors=[found])
+            raise invalid_at(at, f"{len(value)} fields, of which most are unknown")
 
 
 def _problem_in(found: ErrorDetails, body: Any) -> Problem:
@@ -252,10 +261,6 @@ def _all_problems(error: ValidationError, body: Any, limits: Limits) -> list[Pro
         if one["pointer"] != "/kind" or "kind" in known:
             found[one["pointer"]] = one
     return list(found.values())
-
-
-def _first(problems: list[Problem]) -> str:
-    return f"{problems[0]['pointer']} {problems[0]['detail']}".strip()
 
 
 def _shape_problems(error: ValidationError) -> list[Problem]:

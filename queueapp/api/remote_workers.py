@@ -87,11 +87,11 @@ class Presence:
         """Somebody is at work, and may have no time to ask for more."""
         now = time.monotonic()
         with self._lock:
-            mine = {
-                scope: sign
-                for scope, sign in self._signs.items()
-                if sign.actor == actor and now < sign.asked_at + STAYS_S
-            }
+            own = {scope: sign for scope, sign in self._signs.items() if sign.actor == actor}
+            # What it asked for last it will ask for again, however long its job takes.
+            newest = max((sign.asked_at for sign in own.values()), default=now)
+            least = min(newest, now - STAYS_S)
+            mine = {scope: sign for scope, sign in own.items() if sign.asked_at >= least}
         self._write(database, mine, now)
 
     def _write(self, database: Database, signs: dict[str, _Sign], now: float) -> None:

@@ -15,8 +15,9 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from queueapp.api.invalid import invalid_at
 from queueapp.errors import BadRequest, InvalidRequest
-from queueapp.handlers.problems import Place, problem
+from queueapp.handlers.problems import Place
 
 _TOO_DEEP = "nested far too deeply"
 _LONG_NUMBER = "a number with thousands of digits"
@@ -56,7 +57,7 @@ def parse_array(raw: bytes, longest: int) -> Iterator[Any]:
     if text[start : start + 1] != "[":
         if len(text) <= longest:
             parse(raw)
-        raise _invalid((), "must be an array")
+        raise invalid_at((), "must be an array")
     with _refusals(()):
         at = _after_space(text, start + 1)
         if text[at : at + 1] != "]":
@@ -97,7 +98,7 @@ def _items(text: str, at: int, longest: int) -> Generator[Any, None, int]:
 
 
 def _too_long(index: int, longest: int) -> InvalidRequest:
-    return _invalid((index,), f"longer than {longest} characters")
+    return invalid_at((index,), f"longer than {longest} characters")
 
 
 def _after_space(text: str, at: int) -> int:
@@ -124,14 +125,9 @@ def _refusals(place: Place) -> Iterator[None]:
         where = f"{lines}column {error.colno}"
         raise BadRequest(f"this is not JSON: {error.msg} at {where}") from None
     except RecursionError:
-        raise _invalid(place, _TOO_DEEP) from None
+        raise invalid_at(place, _TOO_DEEP) from None
     except ValueError:  # Python reads no number of more than 4,300 digits
-        raise _invalid(place, _LONG_NUMBER) from None
-
-
-def _invalid(place: Place, detail: str) -> InvalidRequest:
-    found = problem(place, detail)
-    return InvalidRequest(f"{found['pointer']} {detail}".strip(), errors=[found])
+        raise invalid_at(place, _LONG_NUMBER) from None
 
 
 class _Reader:
@@ -152,7 +148,7 @@ class _Reader:
             holder, name = self._repeated
             # The object may be gone: it stood under a name that was itself given twice.
             place = next(_places(value, holder, at), at)
-            raise _invalid((*place, name), "given twice in one object")
+            raise invalid_at((*place, name), "given twice in one object")
 
 
 def _first_repeated(pairs: list[tuple[str, Any]]) -> str:

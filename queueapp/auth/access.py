@@ -22,6 +22,9 @@ from queueapp.errors import NotAllowed, NotAuthenticated
 
 View = TypeVar("View", bound=Callable[..., Any])
 
+# What programs ask for outside /api: there no answer is ever HTML.
+BESIDE_API = ("/healthz", "/readyz", "/metrics")
+
 CONFIGURE = (
     "only the machine itself may use this queue until access is configured: QUEUE_TOKENS for"
     " programs (flask token new), QUEUE_USERS for people (flask user new); see docs/security.md"
@@ -105,7 +108,7 @@ def _resolve() -> Principal:
         return _holder(tokens, shown)
     if person := _person():
         return person
-    if tokens and request.path.startswith("/api/"):
+    if tokens and (request.path.startswith("/api/") or request.path in BESIDE_API):
         raise NotAuthenticated("send a valid token: Authorization: Bearer <token>")
     if session.is_possible():
         raise NotAuthenticated("sign in first")

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from queueapp.auth.roles import Role
+from queueapp.config.readers import duration, kinds, size, whole
 from queueapp.errors import BeyondLimit
 from queueapp.handlers import check
 from queueapp.handlers.problems import Place, Problem, problem
 from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, EnqueueRequest, instant
 from queueapp.jobs.transitions import NewJob
-from queueapp.setting_readers import duration, kinds, size, whole
 
 # Which limits a role can have; the others are made for people, who decide for themselves.
 _OF_ROLE = {

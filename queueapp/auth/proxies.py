@@ -17,8 +17,8 @@ from queueapp.auth.people import Person, is_name
 from queueapp.auth.principal import Principal
 from queueapp.auth.roles import Role
 from queueapp.config import Settings
+from queueapp.config.readers import Network
 from queueapp.errors import NotAllowed, SettingError
-from queueapp.setting_readers import Network
 
 # A chain of more is nobody's setup.
 _LONGEST_CHAIN = 20

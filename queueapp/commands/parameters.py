@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from queueapp import setting_readers
 from queueapp.api.strict_json import parse
+from queueapp.config import readers
 from queueapp.errors import QueueError
 from queueapp.handlers.json_limits import text_problem
 from queueapp.handlers.request import instant
@@ -24,7 +24,7 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
-    def __init__(self, read: Callable[[str], float] = setting_readers.duration) -> None:
+    def __init__(self, read: Callable[[str], float] = readers.duration) -> None:
         self._read = read
 
     def convert(
@@ -45,7 +45,7 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read it."""
         try:
-            return setting_readers.size(str(value))
+            return readers.size(str(value))
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
 

@@ -14,16 +14,16 @@ from alembic.script import ScriptDirectory
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
-from queueapp import setting_readers
 from queueapp.commands import supervise
 from queueapp.commands.keeping import keep_of
 from queueapp.commands.leaving import is_process, leave
 from queueapp.commands.logs import log_to_stderr
 from queueapp.commands.parameters import Duration, Size
-from queueapp.config import Settings
+from queueapp.config import Settings, readers
 from queueapp.connections import (
     WORKER_LINES,
     address_of,
+    is_nameless,
     listen_connection,
     take_role,
     worker_engine,
@@ -67,7 +67,7 @@ def init_app(app: Flask) -> None:
 @click.option("--kinds", metavar="A,B", help="Take only these kinds. Default: every kind.")
 @click.option(
     "--lease",
-    type=Duration(setting_readers.up_to_a_day),
+    type=Duration(readers.up_to_a_day),
     metavar="TIME",
     help="How long a claim lasts unless renewed: 60, 90s, 5m. [QUEUE_LEASE]",
 )
@@ -186,6 +186,7 @@ def terms_of(settings: Settings, **options: Any) -> Terms:
         # Without threads nobody waits for new jobs.
         listen=chosen["concurrency"] > 0 and not (settings.pooler or settings.is_sqlite),
         release=settings.release,
+        nameless=is_nameless(settings),
     )
 
 

@@ -217,6 +217,12 @@ def bind_address(engine: Engine, address: Address, role: Role | None = None) -> 
             context.is_disconnect = True
 
 
+def is_nameless(settings: Settings) -> bool:
+    """Whether a connection is called by another name than ours: a pooler's, or the address's."""
+    url = settings.database_url
+    return settings.pooler or bool(url and "application_name" in make_url(url).query)
+
+
 def _target(address: Address) -> dict[str, Any]:
     """The address as psycopg takes it; several hosts too."""
     url = make_url(address.url)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 
 from queueapp.jobs.status import Status
-from queueapp.jobs.verdict.minutes import Minute, p95_s
+from queueapp.jobs.verdict.minutes import Minute, p95_s, together
 
 HEIGHT = 100.0
 WIDTH = 1200.0
@@ -106,20 +105,10 @@ def _merged(minutes: Sequence[Minute]) -> Iterator[Minute]:
     for minute in minutes:
         held.append(minute)
         if (minute.at - held[0].since).total_seconds() >= _NARROWEST_S:
-            yield reduce(_sum, held)
+            yield reduce(together, held)
             held = []
     if held:
-        yield reduce(_sum, held)
-
-
-def _sum(one: Minute, other: Minute) -> Minute:
-    return Minute(
-        other.at,
-        one.since,
-        Counter(one.events) + Counter(other.events),
-        one.retries + other.retries,
-        Counter(one.waits) + Counter(other.waits),
-    )
+        yield reduce(together, held)
 
 
 def _rates(line: Minute) -> dict[Status, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -26,8 +26,9 @@ from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import COUNT_LIMIT, Deploy, Group, JobFilter, Line, Window
+from queueapp.jobs.queries import COUNT_LIMIT, Deploy, Field, Group, JobFilter, Line, Window
 from queueapp.jobs.status import Status
+from queueapp.redaction import Redaction, for_reader
 
 ROWS = 10
 # Payloads side by side.
@@ -165,7 +166,10 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
     jobs = failed.value or []
     waiting = queries.heads_of(session, group.waiting.ids)
     compared = [job.id for job in (*jobs, *waiting)][:COMPARED]
-    fields = tried(session, queries.fields_of, compared).value or []
+    kinds = {job.id: job.kind for job in (*jobs, *waiting)}
+    read = tried(session, queries.fields_of, compared).value or []
+    hidden = for_reader()
+    fields = [_shown(field, kinds, hidden) for field in read]
     return {
         "window": looked,
         "line": waits,
@@ -185,6 +189,15 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "reason_length": REASON_LENGTH,
         "count_limit": COUNT_LIMIT,
     }
+
+
+def _shown(field: Field, kinds: Mapping[int, str], hidden: Redaction) -> Field:
+    """A field of the payloads as the reader may see it; which of them differ is told to all."""
+    values = {
+        job_id: replace(value, text=hidden.of(kinds[job_id]).of_field(field.name, value.text))
+        for job_id, value in field.values.items()
+    }
+    return replace(field, values=values)
 
 
 def _hold_urls(group: Group) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,8 +17,10 @@ from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
 from queueapp.extensions import db
 from queueapp.jobs import queries
+from queueapp.jobs.queries import Bodies, Body
 from queueapp.jobs.status import FINAL, Status
 from queueapp.jobs.why import why
+from queueapp.redaction import MARK, Hidden, for_reader
 
 EVENTS = 200
 
@@ -50,10 +53,21 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "buttons": buttons_of(job),
         "why": None if is_final else why(session, job_id, job_timeout_s=timeout),
         "is_final": is_final,
-        "bodies": queries.bodies_of(session, job_id),
+        "redacted": MARK,
+        "bodies": _bodies(session, job_id, for_reader().of(job.kind)),
         "failure": queries.last_failure(session, job_id) if has_failed else None,
         "events": events[-EVENTS:],
         "events_cut": len(events) > EVENTS,
         "lines": lines_of(attempts_of(events[-EVENTS:]), now),
         "line_width": WIDTH,
     }
+
+
+def _bodies(session: Session, job_id: int, hidden: Hidden) -> Bodies:
+    """Payload and result as the reader may see them."""
+    found = queries.bodies_of(session, job_id)
+    return Bodies(_shown(found.payload, hidden), _shown(found.result, hidden))
+
+
+def _shown(body: Body | None, hidden: Hidden) -> Body | None:
+    return replace(body, text=hidden.of_text(body.text)) if body else None

@@ -109,8 +109,9 @@ def _refuse_if_live(session: Session, name: str) -> None:
     session.rollback()
     if found and not found.is_dead:
         raise WorkerIsLive(
-            "it lives, so it would go on with its jobs while others begin them: nothing was"
-            " released. Cancel its jobs, or stop it; or ask again and say that you know",
+            "it lives, for all that is known, so it would go on with its jobs while others begin"
+            " them: nothing was released. Cancel its jobs, or stop it; or ask again and say that"
+            " you know",
         )
 
 

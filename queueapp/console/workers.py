@@ -118,7 +118,6 @@ def _of_all(roll: Reading[Roll], now: datetime) -> Mapping[str, Any]:
         "stale": [one for one in here if one.is_dead],
         "gone": sorted(gone, key=lambda one: one.seen_at or now, reverse=True)[:GONE_SHOWN],
         "gone_count": len(gone),
-        "most_workers": workers.MOST_WORKERS,
         **_words(),
     }
 
@@ -147,6 +146,7 @@ def _words() -> dict[str, Any]:
         "icons": ICONS,
         "live_s": int(workers.LIVE_S),
         "most_running": workers.MOST_RUNNING,
+        "most_workers": workers.MOST_WORKERS,
     }
 
 

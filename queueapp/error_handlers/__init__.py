@@ -1,6 +1,6 @@
 """Errors become answers: problem+json for programs, a fragment or a page for people.
 
-Programs live under ``/api`` and at the health addresses; there no answer is ever HTML.
+Programs live under ``/api`` and at the few addresses beside it; there no answer is ever HTML.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from markupsafe import escape
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
+from queueapp.auth.access import BESIDE_API
 from queueapp.error_handlers import sign_in
 from queueapp.error_handlers.faults import Problem, deliberate, problem_of
 from queueapp.error_handlers.headers import logged_path, request_id, secure
@@ -23,8 +24,6 @@ from queueapp.error_handlers.streams import watch
 __all__ = ["deliberate", "init_app"]
 
 log = logging.getLogger(__name__)
-
-HEALTH = ("/healthz", "/readyz")
 
 
 def init_app(app: Flask) -> None:
@@ -49,7 +48,7 @@ def answer(error: Exception) -> AnyResponse | HTTPException:
 
 
 def _for_a_program() -> bool:
-    return f"{request.path}/".startswith("/api/") or request.path in HEALTH
+    return f"{request.path}/".startswith("/api/") or request.path in BESIDE_API
 
 
 def _log(problem: Problem, error: Exception) -> None:

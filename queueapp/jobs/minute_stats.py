@@ -1,13 +1,15 @@
 """A minute of the ledger in one line: counts and histograms per kind, for charts and percentiles.
 
 Each line goes on from the (xid, id) where its predecessor ended and reads only what no open
-transaction can still add to, so that no event is counted twice or missed.
+transaction can still add to, so that no event is counted twice or missed. Each carries on what all
+lines before it have counted (``totals``), so that the newest one has the whole.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from queueapp.jobs import minute_totals
 from queueapp.jobs.control import QUEUE, record
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Event
@@ -22,7 +24,7 @@ _LOCK = 730_043
 # A line of another server, brought here by pg_dump, may be ahead of this one: go on from now.
 _LAST = """
 SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
-  (data->>'id')::bigint AS id, (data->>'full')::boolean AS full,
+  (data->>'id')::bigint AS id, (data->>'full')::boolean AS full, data->'totals' AS totals,
   created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
 FROM job_events e
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
@@ -62,6 +64,7 @@ SELECT
   (SELECT id FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS id,
   (SELECT count(*) FROM news) AS read,
   (SELECT min(created_at) FROM news) AS since,
+  extract(epoch FROM statement_timestamp())::bigint AS now_s,
   (SELECT jsonb_object_agg(kind, jsonb_build_object('events', events,
      'retries', retries, 'wait', coalesce(wait, '{{}}'), 'run', coalesce(run, '{{}}')))
    FROM counts LEFT JOIN waits USING (kind) LEFT JOIN runs USING (kind)) AS kinds
@@ -81,15 +84,11 @@ def write(database: Database, *, actor: str) -> int:
     if last and last[0].fresh and not last[0].full:
         return 0
     start = last[0] if last else run(database, _NOW)[0]
-    return _write(database, start.xid, getattr(start, "id", 0), actor)
+    totals = getattr(start, "totals", None)
+    return _write(database, start.xid, getattr(start, "id", 0), totals, actor)
 
 
-def here(database: Database) -> dict[str, Any]:
-    """Where a line ends that has read all there is: the next one goes on from now."""
-    return {"xid": run(database, _NOW)[0].xid, "id": 0, "full": False}
-
-
-def _write(database: Database, xid: str, after_id: int, actor: str) -> int:
+def _write(database: Database, xid: str, after_id: int, totals: Any, actor: str) -> int:
     news: Any = run(database, _READ, xid=xid, id=after_id, limit=EVENTS_A_LINE)[0]
     data = {
         "xid": news.xid or xid,
@@ -98,6 +97,7 @@ def _write(database: Database, xid: str, after_id: int, actor: str) -> int:
         # There may be more than it could take.
         "full": news.read >= EVENTS_A_LINE,
         "kinds": news.kinds or {},
+        "totals": minute_totals.carried(totals, news.kinds or {}, now_s=news.now_s),
         # What a claim reads by now, and over the lines how that has come about; None on SQLite.
         "claim": claim_cost.measured(database),
     }

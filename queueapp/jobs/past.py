@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, minute_stats
+from queueapp.jobs import control, minute_totals
 from queueapp.jobs.control import QUEUE
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.models import JobEvent
@@ -46,6 +46,9 @@ DELETE FROM jobs WHERE id IN (SELECT id FROM ids) RETURNING id
 _FORGET_EVENTS = """
 DELETE FROM job_events WHERE job_id IS NULL AND data->>'drill' IS NOT NULL RETURNING id
 """
+
+# A line that has read up to here has read all; the next real one goes on from its own moment.
+_ALL = str(2**62)
 
 
 def ago(seconds: float) -> datetime:
@@ -86,18 +89,21 @@ class Past:
         if stopped is not None:
             self.event(Event.WORKER_STOPPED, scope, stopped, actor=scope, reason="SIGTERM")
 
-    def lines(self, count: int, kinds: Mapping[str, Any], *, upto: float = 10) -> None:
+    def lines(
+        self, count: int, kinds: Mapping[str, Any], *, upto: float = 10, claim: Any = None
+    ) -> None:
         """Write so many minute's lines, alike, the last one of ``upto`` seconds ago.
 
         ``kinds``: by kind ``events``, ``retries``, ``wait`` and ``run``, as ``minute_stats`` has.
+        Whatever stands in the ledger is counted by them; ``claim``: what a claim cost.
         """
-        here = minute_stats.here(self.session)
+        totals: dict[str, Any] = {}
         for back in reversed(range(count)):
             since = ago(upto + 60 * (back + 1)).isoformat()
-            data = {**here, "since": since, "kinds": dict(kinds)}
-            self._event(
-                Event.MINUTE_STATS, QUEUE, upto + 60 * back, actor="housekeeping", data=data
-            )
+            totals = minute_totals.carried(totals, kinds, now_s=0)
+            line = {"xid": _ALL, "id": 0, "since": since, "full": False, "kinds": dict(kinds)}
+            data = {**line, "totals": totals, "claim": claim}
+            self._event(Event.MINUTE_STATS, QUEUE, upto + 60 * back, actor="hk", data=data)
         self.session.commit()
 
     def _event(self, event: Event, scope: str, seconds: float, **fields: Any) -> None:

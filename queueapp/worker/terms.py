@@ -39,6 +39,8 @@ class Terms:
     drain: bool = False
     listen: bool = True
     release: str = ""
+    # Its database connections are not called by its name.
+    nameless: bool = False
 
     @property
     def actor(self) -> str:

@@ -136,7 +136,9 @@ def test_headers_are_told(document: dict[str, Any]) -> None:
     assert "Retry-After" in create["responses"]["503"]["headers"]
 
 
-@pytest.mark.parametrize("path", ["/api/jobs", "/api/nothing", "/api", "/healthz", "/readyz"])
+@pytest.mark.parametrize(
+    "path", ["/api/jobs", "/api/nothing", "/api", "/healthz", "/readyz", "/metrics"]
+)
 def test_every_answer_says_the_version(client: FlaskClient, path: str) -> None:
     assert client.get(path).headers["Queue-API-Version"] == "1"
 

@@ -22,6 +22,7 @@ from queueapp.api import describe, export
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import JobFilter, candidates, listing
 from queueapp.jobs.status import Status
+from queueapp.redaction import Redaction
 from tests.api.conftest import Api, body, problem
 from tests.console.hostile import make_hostile_jobs
 from tests.factories import make_job
@@ -106,7 +107,7 @@ def test_a_page_of_bodies_is_a_short_one(
 
     monkeypatch.setattr(export, "MOST_WITH_BODIES", 3)
     with app.app_context():
-        pages = list(export.pages_of(db.engine, JobFilter(), ("payload",)))
+        pages = list(export.pages_of(db.engine, JobFilter(), ("payload",), Redaction()))
 
     assert [len(page) for page in pages] == [3, 3, 1]
     assert len(table(client, "?fields=payload,id")) == 7

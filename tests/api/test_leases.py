@@ -184,6 +184,8 @@ def test_whoever_renews_is_still_there(
     api.make()
     [lease] = worker.lease()
     monkeypatch.setattr(remote_workers, "SEEN_EVERY_S", 0.0)
+    # However long its job takes.
+    monkeypatch.setattr(remote_workers, "STAYS_S", 0.0)
 
     worker.post("/renew", items=[own(lease)])
 

@@ -11,12 +11,13 @@ from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
+from queueapp import create_app, judgement
 from queueapp.errors import SettingError
 from queueapp.extensions import db
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict import Thresholds
 from queueapp.jobs.verdict.thresholds import KINDS, shown
+from queueapp.local_postgres import LocalPostgresUnavailable
 from tests.api.conftest import body
 from tests.scenes import Scene
 
@@ -111,7 +112,7 @@ def test_a_threshold_that_cannot_be_is_named(text: str, said: str) -> None:
 
 
 def test_the_defaults_can_be_written_as_they_are_shown() -> None:
-    from queueapp.setting_readers import thresholds
+    from queueapp.config.readers import thresholds
 
     text = " ".join(f"{name}={shown(name, getattr(Thresholds(), name))}" for name in KINDS)
     assert thresholds(text) == Thresholds()
@@ -129,6 +130,22 @@ def test_without_a_database_it_is_unknown_and_the_process_well(
     assert "the database does not answer" in found["sentence"]
     assert done.exit_code == 3
     assert done.output.startswith("UNKNOWN Unknown: The queue could not be read")
+
+
+def test_a_database_that_cannot_be_started_is_not_known_either(
+    runner: FlaskCliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other exit status would say that something was seen."""
+
+    def look(_app: Flask) -> None:
+        raise LocalPostgresUnavailable("no PostgreSQL is installed here")
+
+    monkeypatch.setattr(judgement, "look", look)
+
+    done = runner.invoke(args=["verdict"])
+
+    assert done.exit_code == 3
+    assert "no PostgreSQL is installed here" in done.output
 
 
 @pytest.fixture

@@ -143,6 +143,7 @@ def test_a_role_that_may_not_look_says_what_it_cannot_see(
     session: Session, database_url: str, outsider: Outsider
 ) -> None:
     outsider("psql").execute("SELECT pg_current_xact_id()")
+    outsider("queueapp-work w1")
     made = "CREATE ROLE weak; GRANT SELECT ON jobs, job_events TO weak"
     gone = "DROP OWNED BY weak; DROP ROLE weak"
     as_weak = make_url(database_url).update_query_dict({"options": "-c role=weak"})
@@ -151,9 +152,12 @@ def test_a_role_that_may_not_look_says_what_it_cannot_see(
     with changed(session, made, gone), app_with(address) as app:
         page = app.test_client().get("/system").text
 
-    held = reading(page, "snapshot")
+    held, locks = reading(page, "snapshot"), reading(page, "locks")
     assert held.startswith("unknown Oldest snapshot 1 connection of other roles may hold")
     assert "Next: Let it see them: GRANT pg_read_all_stats TO weak;" in held
+    # What a worker of another role waits for is hidden, too, though not its name.
+    assert locks.startswith("unknown Locks Whether ")
+    assert "of the queue under another role" in locks
     # Another reading fails by itself, and the others are there.
     assert "unknown Schema – this role may not read it" in reading(page, "schema")
     assert reading(page, "ids").startswith("ok")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -21,6 +22,7 @@ from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Event, Status
+from queueapp.jobs.why import statement
 from tests.console.conftest import DIALOG, Console, words
 from tests.console.hostile import TEXT
 from tests.factories import HOLDER, claim_one, make_job
@@ -159,6 +161,50 @@ def test_a_token_that_leases_over_http_is_one_worker(console: Console, session: 
     assert "Every program with this token goes by this name" in page
 
 
+def test_a_token_at_a_long_job_lives_as_long_as_it_renews(
+    console: Console, session: Session
+) -> None:
+    """It asks for no other meanwhile, so its last sign may be old."""
+    sign(session, "worker:token:gpu:1a", ago_s=5000, via="api", lease_s=30)
+    [held] = held_by(session, "token:gpu")
+    assert "live" in words(console.get("/workers/token:gpu"))
+    assert "Release" not in words(console.get("/workers"))
+
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    session.execute(sa.update(Job).where(Job.id == held).values(lease_expires_at=soon))
+    session.commit()
+    assert "silent" in words(console.get("/workers/token:gpu"))
+    assert "Release 1 job" in words(console.get("/workers"))
+
+
+@pytest.mark.postgresql("connections")
+def test_a_worker_whose_connections_bear_no_name_is_not_called_dead(
+    console: Console, session: Session
+) -> None:
+    """It goes through a pooler, say, and the console does not."""
+    sign(session, ALIVE, nameless=True)
+    held_by(session, ALIVE)
+
+    row = words(re.findall(r'<tr id="worker-.*?</tr>', console.get("/workers"), re.DOTALL)[0])
+
+    assert "live" in row
+    assert "Release" not in row
+
+
+def test_many_names_hide_nobody_who_lives(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statement, "MOST_WORKERS", 1)
+    sign(session, DEAD, ago_s=5000)
+    sign(session, ALIVE, nameless=True)
+    held_by(session, ALIVE)
+
+    page = words(console.get(f"/workers/{ALIVE}"))
+
+    assert "live 0s" in words(console.get("/workers"))
+    assert "Release" not in page
+
+
 def test_one_worker_tells_its_facts_and_last_results(console: Console, session: Session) -> None:
     for status in (Status.SUCCEEDED, Status.FAILED):
         make_job(session, status)
@@ -237,6 +283,21 @@ def test_claims_of_somebody_else_are_not_taken(console: Console, session: Sessio
     console.post("/workers/release", worker=DEAD, claim=claim, next="/workers")
 
     assert job(session, other).status == "running"
+
+
+@pytest.mark.postgresql("connections")
+def test_one_that_has_only_just_begun_is_not_taken_for_dead(
+    console: Console, session: Session, connected: object
+) -> None:
+    """It holds a job before its first sign is seen, and its connections are there."""
+    [job_id] = held_by(session, ALIVE)
+    assert "It may live." in words(console.get(f"/workers/{ALIVE}"))
+    asked = console.client.get(f"/workers/release?worker={ALIVE}", headers=DIALOG).text
+
+    refused = console.click("/workers/release", worker=ALIVE, claim=claims_in(asked))
+
+    assert refused.status_code == 409
+    assert job(session, job_id).status == "running"
 
 
 @pytest.mark.postgresql("connections")

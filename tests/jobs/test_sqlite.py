@@ -36,6 +36,7 @@ POSTGRESQL_ALONE = {
     **dict.fromkeys(
         (
             *(f"system.activity.{n}" for n in ("HOLDERS", "BLOCKED", "CONNECTIONS", "NOTIFY")),
+            "system.activity.HIDDEN",
             *(f"system.storage.{n}" for n in ("DEAD", "SIZES", "INDEX_SIZES", "INDEXES", "IDS")),
             *(f"system.server.{n}" for n in ("READ_ONLY", "DEFAULT_DAY", "SETTINGS")),
             *(f"system.claim_cost.{n}" for n in ("_LOOK", "TREND")),

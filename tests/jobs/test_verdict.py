@@ -8,11 +8,24 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, partitions
+from queueapp.jobs import control, minute_stats, partitions
+from queueapp.jobs.claim import Holder
+from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event, Status
-from queueapp.jobs.verdict import RULES, Level, Thresholds, Verdict, reading, statements, verdict
+from queueapp.jobs.verdict import (
+    RULES,
+    Level,
+    Numbers,
+    Thresholds,
+    Verdict,
+    reading,
+    statements,
+    verdict,
+)
 from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
 from queueapp.jobs.verdict.facts import System
+from queueapp.jobs.verdict.minutes import read_minutes
+from queueapp.jobs.why import statement as why_statement
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.filling import FINISHED, analyze, fill
 from tests.jobs.plans import sequential_scans, statements_of
@@ -118,6 +131,34 @@ def test_leases_that_ran_out_and_nobody_to_sweep_them_are_red(scene: Scene) -> N
     assert "no_workers" not in rules(judged(scene))
 
 
+@pytest.mark.parametrize("alive", [False, True])
+def test_however_many_names_have_signed_the_living_are_known(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, alive: bool
+) -> None:
+    """Short-lived workers, as a cron job starts them: not all of them are read."""
+    monkeypatch.setattr(why_statement, "MOST_WORKERS", 2)
+    for name in ("a", "b", "c"):
+        scene.worker(name, seen=4000, since=5000)
+    scene.due(30)
+    if alive:
+        scene.worker("z", since=250)
+
+    found = judged(scene, expected_workers=1)
+
+    assert rules(found) == (["healthy"] if alive else ["no_workers"])
+
+
+def test_signs_that_nobody_can_look_through_make_it_unknown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why_statement, "MOST_WORKERS", 2)
+    monkeypatch.setattr(why_statement, "MOST_SIGNS", 1)
+    for name in ("a", "b", "c"):
+        scene.worker(name, seen=20)
+
+    assert "workers: more have signed lately" in judged(scene).first.sentence
+
+
 # Paused
 
 
@@ -158,6 +199,20 @@ def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
     assert "demo.echo was put on hold by user:bo" in found.first.sentence
     assert "(provider down): 2 of its jobs are due." in found.first.sentence
     assert found.first.step.paths[0] == "/kinds/demo.echo"
+
+
+def test_a_hold_behind_many_others_is_found(scene: Scene) -> None:
+    scene.worker()
+    kinds = [f"{ECHO}{n:02}" for n in range(25)]
+    for kind in kinds:
+        control.hold_kind(scene.session, kind, actor="user:bo", reason="later")
+    make_job(scene.session, Status.HELD, kind=kinds[-1], available_at=ago(500), held_for="kind")
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert rules(found) == ["paused"]
+    assert found.first.evidence["held_kinds"] == kinds[-1:]
 
 
 # Stalled and wedged
@@ -216,6 +271,51 @@ def test_attempts_that_are_to_be_tried_again_are_ends_as_well(
 def test_a_worker_that_has_just_started_may_take_a_moment(scene: Scene) -> None:
     scene.due(20_000)
     scene.worker(since=30)
+    assert rules(judged(scene)) == ["healthy"]
+
+
+@pytest.mark.parametrize(
+    "stopped", [[300, 200, 100], [None, None, None]], ids=["by themselves", "without a word"]
+)
+def test_workers_that_end_and_begin_again_and_again_do_not_hide_a_stall(
+    scene: Scene, stopped: list[float | None]
+) -> None:
+    for name, since, end in zip("abc", (390, 280, 180), stopped, strict=True):
+        scene.worker(name, since=since, seen=since - 70, stopped=end)
+    scene.worker("d", since=80)
+    scene.due(500)
+
+    assert rules(judged(scene)) == ["stalled"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "running", "found"),
+    [
+        ({"run": {"18": 20}}, [500, 700], "healthy"),  # 262 s as a rule
+        ({"run": {"18": 20}}, [500, 800], "stalled"),  # three times that are 13 min
+        ({"run": {"18": 20}}, [500], "stalled"),  # there is a thread to take it
+        ({}, [500, 600], "stalled"),  # nobody knows what is usual
+        # Up to their time-out, for all that is known.
+        ({"run": {"18": 20}, "failed": 2}, [500, 700], "stalled"),
+    ],
+)
+def test_a_line_behind_runs_that_take_as_long_as_ever_is_no_stall(
+    scene: Scene, minutes: dict[str, Any], running: list[float], found: str
+) -> None:
+    scene.worker()
+    scene.minutes(**{"succeeded": 1, **minutes})
+    scene.due(400)
+    scene.ended(280)
+    for seconds in running:
+        scene.running(seconds)
+
+    assert judged(scene).first.rule == found
+
+
+def test_a_job_that_came_late_for_its_own_time_has_not_waited(scene: Scene) -> None:
+    scene.worker()
+    scene.due(5000, created_at=ago(10))
+
     assert rules(judged(scene)) == ["healthy"]
 
 
@@ -308,6 +408,42 @@ def test_a_job_that_two_workers_vanished_with_kills_them(scene: Scene, session: 
     assert rules(judged(scene)) == ["healthy"]
 
 
+def test_a_worker_that_said_why_it_ended_has_not_vanished(scene: Scene, session: Session) -> None:
+    scene.worker()
+    job = make_job(session)
+    lose(session, job.id, "worker:a")
+    lose(session, job.id, "worker:b")
+    scene.worker("b", stopped=2)
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_one_worker_that_was_cut_off_twice_is_not_two(scene: Scene, session: Session) -> None:
+    scene.worker()
+    job = make_job(session)
+    lose(session, job.id, "worker:a")
+    lose(session, job.id, "worker:a")
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_a_run_that_goes_well_after_all_is_forgiven(scene: Scene, session: Session) -> None:
+    scene.worker()
+    scene.minutes()
+    job = make_job(session)
+    lose(session, job.id, "worker:a")
+    lose(session, job.id, "worker:b")
+    session.execute(sa.text("UPDATE jobs SET available_at = now() - interval '1 s'"))
+    claim_one(session, job.id, Holder("worker:w1:1:aa", lease_s=60))
+    session.commit()
+    assert judged(scene).first.rule == "worker_killer"
+
+    lost = sa.update(JobEvent).where(JobEvent.event == "lease_expired")
+    session.execute(lost.values(created_at=ago(4000)))
+    session.commit()
+    assert rules(judged(scene)) == ["healthy"]
+
+
 def test_the_third_death_ends_it_and_is_told_still(scene: Scene, session: Session) -> None:
     scene.worker()
     job = make_job(session)
@@ -368,6 +504,25 @@ def test_a_storm_is_when_most_starts_are_retries(
         assert found.first.step.paths == ("/errors/f1", "/jobs?status=retrying&kind=demo.echo")
         # Since the first line of the twelve.
         assert 700 <= seconds_since(found) <= 760
+
+
+def test_what_is_put_off_again_and_again_is_no_storm(scene: Scene) -> None:
+    """Jobs that have failed once, and ask to wait each time that they are looked at."""
+    scene.worker()
+    scene.minutes(claimed=300, deferred=200, retries=200, succeeded=100)
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_the_error_of_another_kind_is_not_blamed(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(failed=60)
+    scene.ended(60, Status.FAILED, kind="a.b", error_fingerprint="f1", error_class="KeyError")
+    assert judged(scene).first.sentence.endswith("failed, most of demo.echo.")
+
+    # One cause, and another kind was hit last.
+    scene.ended(70, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
+    assert judged(scene).first.sentence.endswith("failed, most of demo.echo: KeyError.")
 
 
 @pytest.mark.parametrize(
@@ -434,6 +589,15 @@ def test_what_nobody_alive_can_run_is_not_starving_but_lonely(scene: Scene) -> N
     assert "no_worker_for_kind" not in rules(judged(scene))
 
 
+def test_a_high_priority_that_nobody_can_run_does_not_flow(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.due(900)
+    scene.due(30, kind="crm.sync", priority=10)
+
+    assert rules(judged(scene)) == ["healthy"]
+
+
 def test_a_kind_on_hold_on_purpose_does_not_starve(scene: Scene) -> None:
     scene.worker()
     scene.ended(5)
@@ -460,6 +624,18 @@ def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Sce
     )
     assert found.first.step.paths == ("/jobs?status=due&kind=demo.echo",)
     assert found.first.sentence.endswith("At these rates the line never empties.")
+
+
+def test_what_waited_behind_a_pause_may_take_its_time(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    scene.minutes(enqueued=100)
+    scene.event(Event.QUEUE_PAUSED, "queue", 1200)
+    scene.event(Event.QUEUE_RESUMED, "queue", 60)
+    scene.due(1100)
+    scene.running(3, priority=10)
+
+    assert rules(judged(scene)) == ["healthy"]
 
 
 @pytest.mark.parametrize(
@@ -556,7 +732,7 @@ def test_the_first_rule_that_applies_is_the_verdict_and_the_others_stand_below(
 def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A reading takes longer than it may."""
     monkeypatch.setattr(reading, "READING_S", 0.3)
-    owner = statements if hasattr(statements, name) else reading
+    owner = statements if hasattr(statements, name) else why_statement
     monkeypatch.setattr(owner, name, "SELECT pg_sleep(2)")
 
 
@@ -605,6 +781,52 @@ def test_workers_that_write_no_minutes_are_not_believed(scene: Scene) -> None:
 
     assert found.first.rule == "unknown"
     assert "for five minutes" in found.first.sentence
+
+
+def test_without_a_flask_work_nobody_counts(scene: Scene) -> None:
+    scene.worker("token:gpu:1a", since=3600, via="api")
+
+    found = judged(scene)
+
+    assert found.first.rule == "unknown"
+    assert "no `flask work` is alive" in found.first.sentence
+
+
+@pytest.mark.postgresql("a transaction that stays open")
+def test_statistics_that_a_transaction_holds_back_are_not_taken_for_zeros(
+    scene: Scene, session: Session, engine: sa.Engine
+) -> None:
+    scene.worker(since=3600)
+    older = sa.update(JobEvent).where(JobEvent.job_id.is_not(None)).values(created_at=ago(400))
+    with engine.connect() as rival:
+        rival.execute(sa.text("SELECT pg_current_xact_id()"))
+        scene.ended(5)
+        session.execute(older)
+        minute_stats.write(session, actor="housekeeping:w1")
+        session.commit()
+
+        facts = reading.read(session, job_timeout_s=60)
+        session.rollback()
+        found = judged(scene)
+
+    assert found.first.rule == "unknown"
+    assert "what has happened for 6 min 4" in found.first.sentence
+    assert Numbers.of(facts).ended is None
+
+
+def test_a_line_that_makes_up_for_others_is_told_as_long_as_what_it_counts() -> None:
+    def line(back: int, since: int, ended: int) -> dict[str, Any]:
+        at, begun = (ago(60 * minutes) for minutes in (back, since))
+        events = {"succeeded": ended}
+        return {"at": at, "since": begun.isoformat(), "events": events, "retries": 0, "waits": {}}
+
+    told = [line(11, 12, 7), *(line(back, back, 0) for back in range(10, 2, -1)), line(2, 11, 900)]
+    told.append(line(1, 2, 8))
+
+    minutes = read_minutes(told)
+
+    assert [minute.count("succeeded") for minute in minutes] == [7, 900, 8]
+    assert [round((m.at - m.since).total_seconds() / 60) for m in minutes] == [1, 9, 1]
 
 
 # What it costs

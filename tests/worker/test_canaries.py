@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import operations
-from queueapp.jobs.models import Job
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import Operation, driver
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
@@ -119,3 +120,22 @@ def test_the_duty_is_among_those_of_housekeeping(
     worker.housekeeping.tick()
 
     assert found(session, operation_id).state == "done"
+
+
+def test_one_that_cannot_be_read_ends_no_worker_and_stops_no_other(
+    bench: Bench, begin: Begin, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As another release may have written it."""
+    worker = bench.worker(concurrency=10)
+    odd, operation_id = begin("test.raises", 6), begin("demo.echo", 6)
+    planned = JobEvent.scope == f"op:{odd}", JobEvent.event == "op_planned"
+    session.execute(update(JobEvent).where(*planned).values(data={"verb": "wash"}))
+    session.commit()
+    bench.run_one(worker)
+
+    for _ in range(3):
+        assert worker.upkeep.try_canaries() == 1
+
+    assert found(session, operation_id).state == "done"
+    told = [record for record in caplog.records if odd in record.getMessage()]
+    assert [record.levelname for record in told if record.levelno >= logging.INFO] == ["ERROR"]

@@ -40,6 +40,27 @@ def test_minute_stats_count_each_event_once(
     assert sum(echo["wait"].values()) == sum(echo["run"].values()) == 3
 
 
+def test_what_was_counted_is_carried_on_when_its_lines_are_gone(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    for _ in range(2):
+        enqueue()
+        bench.run_one(worker)
+        a_minute_passes(session)
+        worker.upkeep.write_stats()
+        newest = "SELECT max(id) FROM job_events WHERE event = 'minute_stats'"
+        session.execute(text(f"DELETE FROM job_events WHERE id < ({newest})"))
+        session.commit()
+
+    [line] = events_named(session, "minute_stats")
+    totals = line.data["totals"]
+    assert totals["events"] == {"enqueued": 2, "claimed": 2, "succeeded": 2}
+    assert sum(totals["wait"].values()) == sum(totals["run"].values()) == 2
+    assert totals["kinds"]["demo.echo"]["events"] == {"enqueued": 2, "succeeded": 2}
+
+
 def test_only_one_worker_writes_the_minutes_line(bench: Bench, session: Session) -> None:
     for _ in range(3):
         bench.worker().upkeep.write_stats()

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from queueapp import config, setting_readers
+from queueapp import config
+from queueapp.config import readers
 from queueapp.errors import SettingError
 from queueapp.worker import Terms
 from queueapp.worker.recycle import Recycling, resident
@@ -77,7 +78,7 @@ def test_half_the_slots_lost_is_too_many(slots: int, lost: int, replaced: bool) 
     [("0", 0), ("512MB", 512 << 20), ("1.5g", 3 << 29), ("2 GiB", 2 << 30), ("100", 100)],
 )
 def test_sizes_are_read(text: str, size: int) -> None:
-    assert setting_readers.size(text) == size
+    assert readers.size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "1TB", "1e9"])

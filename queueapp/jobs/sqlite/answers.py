@@ -5,6 +5,7 @@ from __future__ import annotations
 from queueapp.jobs.sqlite import (
     failures,
     leases,
+    metrics,
     operations,
     people,
     producers,
@@ -22,6 +23,7 @@ __all__ = [
     "failures",
     "known",
     "leases",
+    "metrics",
     "operations",
     "people",
     "producers",

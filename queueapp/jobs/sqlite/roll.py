@@ -1,14 +1,17 @@
-"""Who holds running jobs, where lists of ordered values cannot be made in SQL."""
+"""Who lives, and who holds running jobs, where lists of values cannot be made in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import clock
+from queueapp.jobs.sqlite.why import _FIRST_SIGNS, _WORKERS
+from queueapp.jobs.why import statement
 from queueapp.jobs.workers import statements
 
 _RUNNING = """
@@ -19,6 +22,15 @@ _NAMES = (
     *("name", "held", "started", "overdue", "lease_ends_at"),
     *("longest_id", "longest_kind", "longest_at"),
 )
+
+
+@instead_of(statement.RECENT)
+def _recent(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    near = {"lately": clock() - timedelta(seconds=given["live_s"])}
+    first = {row.name: row.first_seen_at for row in fetch(connection, _FIRST_SIGNS, **given)}
+    rows = fetch(connection, _WORKERS, **near, most_workers=given["most_signs"])
+    signs = [{**row._mapping, "first_seen_at": first.get(row.name)} for row in rows]
+    return made(("whole", "signs"), [(len(rows) < given["most_signs"], signs)])
 
 
 @instead_of(statements.HOLDERS)

@@ -62,7 +62,7 @@ reworded(
     minute_stats._LAST,
     """
 SELECT data ->> 'xid' AS xid, data ->> 'id' AS id, data ->> 'full' AS full,
-  created_at > shifted(now(), -:every) AS fresh
+  created_at > shifted(now(), -:every) AS fresh, data -> 'totals' AS "totals [json_text]"
 FROM job_events
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
 ORDER BY id DESC LIMIT 1
@@ -96,6 +96,7 @@ def _news(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         "id": rows[-1].id if rows else None,
         "read": len(rows),
         "since": min((row.created_at for row in rows), default=None),
+        "now_s": int(clock().timestamp()),
         "kinds": {kind: {**parts, "retries": retries[kind]} for kind, parts in kinds.items()}
         or None,
     }

@@ -23,7 +23,7 @@ SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at, 
 FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 """
 _DUE = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='<=')})"
-_HEAD = _OF_PRIORITY.format(columns="id, kind, available_at", side="<=")
+_HEAD = _OF_PRIORITY.format(columns="id, kind, available_at, created_at", side="<=")
 _HELD = """
 SELECT count(*) AS n, min(available_at) AS at FROM (
   SELECT available_at FROM jobs WHERE status = 'held' AND held_for = 'kind' AND kind = :kind
@@ -123,7 +123,9 @@ def _heads(connection: Connection, kinds: Sequence[str] | None) -> list[dict[str
 
 
 def _place(prefix: str, job: Row[Any] | None) -> dict[str, Any]:
-    told = (job.id, job.kind, job.available_at) if job else (None, None, None)
+    told = (None, None, None)
+    if job:
+        told = (job.id, job.kind, max(job.available_at, job.created_at))
     return dict(zip((f"{prefix}{name}" for name in ("id", "kind", "at")), told, strict=True))
 
 
@@ -150,7 +152,12 @@ def _minutes(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         for kind in given["running"]:
             runs[kind].update(row.data["kinds"].get(kind, {}).get("run", {}))
     return _one(
-        now=now, minutes=[_minute(row) for row in reversed(hour)], recent=_recent(recent), runs=runs
+        now=now,
+        # Nobody can be in the middle of a write when a line is made.
+        uncounted_at=None,
+        minutes=[_minute(row) for row in reversed(hour)],
+        recent=_recent(recent),
+        runs=runs,
     )
 
 
@@ -161,11 +168,16 @@ def _minute(row: Row[Any]) -> dict[str, Any]:
     for kind in kinds:
         events.update(kind["events"])
         waits.update(kind.get("wait", {}))
-    retries = sum(kind.get("retries", 0) for kind in kinds)
+    retries = sum(_retries(kind) for kind in kinds)
     return {
         "at": row.created_at, "since": row.data.get("since"), "events": events, "waits": waits,
         "retries": retries,
     }  # fmt: skip
+
+
+def _retries(kind: dict[str, Any]) -> int:
+    given_back = sum(kind["events"].get(name, 0) for name in ("released", "deferred"))
+    return int(max(0, kind.get("retries", 0) - given_back))
 
 
 def _recent(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
@@ -174,14 +186,14 @@ def _recent(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
         for name, kind in row.data["kinds"].items():
             events = kind["events"]
             failures = events.get("failed", 0) + events.get("retry_scheduled", 0)
-            retries = kind.get("retries", 0)
+            starts = events.get("claimed", 0)
+            arrived = events.get("enqueued", 0) + events.get("requeued", 0)
             found[name].update(
-                starts=events.get("claimed", 0), retries=retries, failures=failures,
-                arrived=events.get("enqueued", 0) + events.get("requeued", 0),
-            )  # fmt: skip
+                starts=starts, retries=_retries(kind), failures=failures, arrived=arrived
+            )
     order = ("failures", "retries", "arrived")
     worst = sorted(found.items(), key=lambda one: [-one[1][name] for name in order])
-    return [{"kind": kind, **counts} for kind, counts in worst[: statements.RECENT_KINDS]]
+    return [{"kind": kind, **counts} for kind, counts in worst[: statements.MOST_RECENT]]
 
 
 @instead_of(statements.SUSPECTS)
@@ -237,6 +249,7 @@ def _group(connection: Connection, fingerprint: Any, rows: list[Row[Any]]) -> di
         "error_class": newest.error_class,
         "kind": newest.kind,
         "kinds": len({row.kind for row in rows}),
+        "hit": sorted({row.kind for row in rows})[: statements.MOST_HIT],
         "sample": max(row.id for row in rows),
         "ever_at": fetch(connection, _EVER, f=fingerprint)[0].at,
     }

@@ -69,6 +69,12 @@ CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS by(pid)
 LEFT JOIN pg_stat_activity b ON b.pid = by.pid
 ORDER BY w.waits_s DESC LIMIT 50"""
 
+# Of other roles it is hidden what they wait for, though not what they are called.
+HIDDEN = """
+SELECT count(*) AS number FROM pg_stat_activity a
+WHERE a.datname = current_database() AND a.backend_type IS NULL AND a.pid <> pg_backend_pid()
+  AND starts_with(a.application_name, 'queueapp-')"""
+
 CONNECTIONS = """
 WITH client AS MATERIALIZED (
   SELECT a.datname = current_database() AS is_here, a.usename = session_user AS is_mine,
@@ -138,7 +144,7 @@ def locks(database: Database, asked: Asked) -> Said:
     """Which of our connections wait for a lock, and who holds it."""
     rows = run(database, BLOCKED, sees_queries=asked.sees_queries)
     if not rows:
-        return Said(Tone.OK, "No connection of the queue waits for a lock.")
+        return _no_locks(database)
     first = rows[0]
     waiting = len({(row.application, row.waits_s) for row in rows})
     heads = ("waits", "for", "blocked by", "application", "role", "state", "open for")
@@ -160,13 +166,23 @@ def locks(database: Database, asked: Asked) -> Said:
     )
 
 
+def _no_locks(database: Database) -> Said:
+    """None is seen to wait; those of another role may, unseen."""
+    [hidden] = run(database, HIDDEN)
+    if not hidden.number:
+        return Said(Tone.OK, "No connection of the queue waits for a lock.")
+    return Said(
+        Tone.UNKNOWN,
+        f"Whether {counted(hidden.number, 'connection')} of the queue under another role"
+        f" {'waits' if hidden.number == 1 else 'wait'} for a lock is hidden from this one.",
+        "Let it see them: GRANT pg_read_all_stats, or use one role.",
+    )
+
+
 def connections(database: Database, asked: Asked) -> Said:
     """How many connections are taken, against every limit there is."""
     [row] = run(database, CONNECTIONS)
-    limits = [("of the server", row.used, row.most), ("of this database", row.here, row.most_here),
-              ("of this role", row.mine, row.most_mine)]  # fmt: skip
-    shares = [(used / most, whose, used, most) for whose, used, most in limits if most]
-    share, whose, used, most = max(shares)
+    share, whose, used, most = nearest_limit(row)
     table = Table(
         columns("application", "connections", "idle in transaction",
                 numbers=("connections", "idle in transaction")),
@@ -183,6 +199,13 @@ def connections(database: Database, asked: Asked) -> Said:
         step,
         table=table,
     )
+
+
+def nearest_limit(row: Row[Any]) -> tuple[float, str, int, int]:
+    """Of a row of ``CONNECTIONS``: the part of a limit that is taken, whose, how many, of what."""
+    limits = [("of the server", row.used, row.most), ("of this database", row.here, row.most_here),
+              ("of this role", row.mine, row.most_mine)]  # fmt: skip
+    return max((used / most, whose, used, most) for whose, used, most in limits if most)
 
 
 def notify(database: Database, asked: Asked) -> Said:

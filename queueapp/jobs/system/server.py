@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from queueapp.jobs import partitions
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.system.told import Asked, Said, Table, Tone, columns, tone_of
+from queueapp.jobs.why.facts import signs
 from queueapp.jobs.why.words import counted, span
-from queueapp.jobs.workers import signs
 from queueapp.jobs.workers.attendance import clock_ahead_s
 
 CLOCK_CAREFUL_S, CLOCK_BAD_S = 5.0, 60.0
@@ -113,7 +113,7 @@ def clocks(database: Database, asked: Asked) -> Said:
     after = time.time()
     here = datetime.fromtimestamp((before + after) / 2, UTC) - row.now
     ahead = {"this web process": here.total_seconds()}
-    known = [sign for sign in signs(database, row.now) if sign.is_live(row.now)]
+    known = [sign for sign in signs(database, row.now)[0] if sign.is_live(row.now)]
     ahead |= {s.name: skew for s in known if (skew := clock_ahead_s(s)) is not None}
     far = max(ahead.values(), key=abs)
     tone = tone_of(abs(far), CLOCK_CAREFUL_S, CLOCK_BAD_S)

@@ -49,8 +49,9 @@ RULES: tuple[Rule, ...] = (
         "Stalled",
         _RED,
         "The first job that a live worker could run is due for longer than `stalled`, and no"
-        " attempt has ended within `quiet`. The clock starts anew with a resume, a lifted hold and"
-        " the first worker.",
+        " attempt has ended within `quiet`; not while every thread is busy with a run no longer"
+        " than three times the p95 of its kind. The clock starts anew with a resume, a lifted hold"
+        " and the first worker.",
         "Look at the longest runs, and cancel what is stuck.",
         (*_OLDEST, "due", "last_end_at", "running", "slots", *_LONGEST, "oldest_transaction_s"),
         ("controls", "line"),
@@ -72,7 +73,8 @@ RULES: tuple[Rule, ...] = (
         "worker_killer",
         "Worker killer",
         _RED,
-        "A job ran in two workers or more when they vanished, and has never failed with an error.",
+        "A job ran in two workers or more when they vanished, the last of them within the hour, and"
+        " has never failed with an error.",
         "Hold or cancel the job before it takes the next worker.",
         ("job_id", "kind", "status", "times", "holders", "last_at", "more_jobs"),
         ("suspects", "signs"),
@@ -116,7 +118,7 @@ RULES: tuple[Rule, ...] = (
         "Starving",
         _AMBER,
         "The first job of a priority that a live worker could run is due for longer than"
-        " `starving`, while a higher priority goes on.",
+        " `starving`, while a higher priority goes on, and no pause or hold was lifted meanwhile.",
         "Raise its priority, or start more workers.",
         ("priority", *_OLDEST, "due", "higher_priority"),
         ("controls", "line"),
@@ -127,7 +129,8 @@ RULES: tuple[Rule, ...] = (
         "Falling behind",
         _AMBER,
         "For ten minutes more jobs have come than ended, and the oldest is due for longer than"
-        " `stalled` and than 95 of 100 waited five to ten minutes ago.",
+        " `stalled` and than 95 of 100 waited five to ten minutes ago; no pause or hold was lifted"
+        " meanwhile.",
         "Start more workers, or find out who creates so many.",
         ("arrived", "kind", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
         ("controls", "line", "hour"),

@@ -18,8 +18,8 @@ from queueapp.jobs.why.facts import Worker
 class Head:
     """The head of a priority's line of due jobs; ``jobs`` stops at COUNT_LIMIT + 1.
 
-    ``at``: since when its first job is due. ``able_*``: the same of the first one that a live
-    worker can run, None where there is none among the first ones.
+    ``at``: since when its first job could have started: due, and created. ``able_*``: the same of
+    the first one that a live worker can run, None where there is none among the first ones.
     """
 
     priority: int
@@ -107,16 +107,22 @@ class KindCounts:
 
 @dataclass(frozen=True)
 class Hour:
-    """The minute's lines of the last hour, oldest first. ``usual_s``: p95 of a kind's run."""
+    """The minute's lines of the last hour, oldest first, as far as all is counted.
+
+    ``usual_s``: p95 of a kind's run. ``at``: when the newest line was written. ``uncounted_at``:
+    the first event that no line counts.
+    """
 
     minutes: Sequence[Minute] = ()
     recent: Sequence[KindCounts] = ()
     usual_s: Mapping[str, float | None] = field(default_factory=dict)
+    at: datetime | None = None
+    uncounted_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Signs:
-    """Everybody who has signed as a worker since yesterday."""
+    """Who has signed as a worker since yesterday; ``all_known``: nobody who lives is missing."""
 
     workers: Sequence[Worker] = ()
     all_known: bool = True
@@ -132,6 +138,20 @@ class Signs:
     def slots(self, now: datetime) -> int:
         """How many jobs they can run at once."""
         return sum(worker.slots for worker in self.live(now))
+
+    def working_since(self, now: datetime, gap_s: float) -> datetime | None:
+        """Since when there has been somebody who could work, but for ``gap_s`` at a time.
+
+        None: there is nobody now. Workers that die and come back again and again are one such time.
+        """
+        if not self.alive(now):
+            return None
+        began, gap = now, timedelta(seconds=gap_s)
+        able = [(one.ended_by(now), one.first_seen_at) for one in self.workers if one.slots]
+        for end, first_at in sorted(able, key=lambda span: span[0], reverse=True):
+            if first_at and end >= began - gap:
+                began = min(began, first_at)
+        return began
 
     @property
     def deployed_at(self) -> datetime | None:
@@ -159,12 +179,16 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Group:
-    """Failures with one cause. ``ever_at``: the first of them that there is still a row of."""
+    """Failures with one cause. ``ever_at``: the first of them that there is still a row of.
+
+    ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last.
+    """
 
     fingerprint: str | None
     error_class: str | None
     kind: str
     kinds: int
+    hit: Sequence[str]
     failed: int
     retrying: int
     last_at: datetime | None

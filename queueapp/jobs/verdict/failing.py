@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from queueapp.jobs.verdict.facts import Facts, Group
+from queueapp.jobs.verdict.facts import Facts, Group, Suspect
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import Minute, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
@@ -13,37 +13,57 @@ from queueapp.jobs.why.words import counted, moment, span
 
 STORM_S = 300.0
 FAILING_S = 600.0
+# Workers that have vanished with a job, and how long ago the last of them at the most.
+LEAST_KILLED, KILLER_S = 2, 3600.0
 
 
 def worker_killer(facts: Facts) -> Said | None:
     """A job with which one worker after the other is lost."""
     assert facts.suspects is not None
     assert facts.signs is not None
-    live = {worker.holder for worker in facts.signs.live(facts.now)}
-    guilty = [one for one in facts.suspects if not live.intersection(one.holders)]
+    guilty = [one for one in facts.suspects if _has_killed(facts, one)]
     if not guilty:
         return None
     first = guilty[0]
+    gone = _vanished(facts, first)
     more = f"; so did {counted(len(guilty) - 1, 'more job')}" if guilty[1:] else ""
-    ended = first.status == "failed"
+    has_failed = first.status == "failed"
     return Said(
         Level.RED,
-        f"Job {first.id} ({first.kind}) was running when {counted(first.times, 'worker')}"
+        f"Job {first.id} ({first.kind}) was running when {counted(len(gone), 'worker')}"
         f" vanished, the last one {span(facts.age_s(first.last_at))} ago, and no error was ever"
-        f" recorded{', and has ended failed' if ended else ''}{more}.",
+        f" recorded{', and has ended failed' if has_failed else ''}{more}.",
         first.first_at,
         {
             "job_id": first.id,
             "kind": first.kind,
             "status": first.status,
-            "times": first.times,
-            "holders": list(dict.fromkeys(first.holders))[:10],
+            "times": len(gone),
+            "holders": gone[:10],
             "last_at": first.last_at,
             "more_jobs": [one.id for one in guilty[1:]],
         },
         (f"/jobs/{first.id}",),
-        "Find out what it does to its worker before you retry it." if ended else None,
+        "Find out what it does to its worker before you retry it." if has_failed else None,
     )
+
+
+def _has_killed(facts: Facts, one: Suspect) -> bool:
+    """Whether workers vanished with it of late; one that is still there was only slow."""
+    assert facts.signs is not None
+    live = {worker.holder for worker in facts.signs.live(facts.now)}
+    return (
+        facts.age_s(one.last_at) <= KILLER_S
+        and not live.intersection(one.holders)
+        and len(_vanished(facts, one)) >= LEAST_KILLED
+    )
+
+
+def _vanished(facts: Facts, one: Suspect) -> list[str]:
+    """Its holders, but for those that said why they ended."""
+    assert facts.signs is not None
+    ended = {worker.holder for worker in facts.signs.workers if worker.stopped_at}
+    return [name for name in dict.fromkeys(one.holders) if name not in ended]
 
 
 def retry_storm(facts: Facts) -> Said | None:
@@ -102,9 +122,9 @@ def failing(facts: Facts) -> Said | None:
 
 
 def _group(facts: Facts, kind: str | None, *, retrying: bool) -> Group | None:
-    """The largest group of the kind, or of all where the kind has none."""
-    groups = list(facts.groups.groups) if facts.groups else []
-    mine = [one for one in groups if one.kind == kind] or groups
+    """The largest group that has hit the kind; of all without one. What is not known is None."""
+    groups = facts.groups.groups if facts.groups else ()
+    mine = [one for one in groups if kind is None or kind in one.hit]
     if retrying:
         return max(mine, key=lambda one: one.retrying, default=None)
     return mine[0] if mine else None

@@ -9,6 +9,7 @@ from queueapp.jobs.control import Switch
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.facts import Facts, HeldKind, Running
 from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.minutes import total
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.words import due, name_of, share_of_workers
 from queueapp.jobs.why.facts import Worker
@@ -139,11 +140,13 @@ def stalled(facts: Facts) -> Said | None:
     oldest = line.oldest_able
     if facts.controls.pause or oldest is None or _nobody(facts):
         return None
-    quiet_since = latest(line.ended_at, _resumed_at(facts), _working_since(facts))
+    quiet_since = latest(line.ended_at, resumed_at(facts), _working_since(facts))
     waited = facts.age_s(oldest.able_at)
     if waited <= limits.stalled or (quiet_since and facts.age_s(quiet_since) <= limits.quiet):
         return None
     slots = facts.signs.slots(facts.now) if facts.signs else None
+    if slots and line.running >= slots and _runs_as_usual(facts):
+        return None
     longest = longest_run(facts)
     return Said(
         Level.RED,
@@ -165,6 +168,24 @@ def stalled(facts: Facts) -> Said | None:
         },
         ("/jobs?status=running",) if line.running else ("/system", "/events"),
         None if line.running else "Look for a lock or a transaction that keeps workers waiting.",
+    )
+
+
+def _runs_as_usual(facts: Facts) -> bool:
+    """Whether no run has taken longer than its kind is known to: a long line, but no stall.
+
+    Where most attempts fail that says nothing: they may all have been running into their time-out.
+    """
+    assert facts.line is not None
+    minutes, kinds = facts.hour.minutes if facts.hour else (), facts.line.kinds
+    failures = total(minutes, lambda minute: minute.failures)
+    attempts = total(minutes, lambda minute: minute.attempts)
+    return (
+        bool(kinds)
+        and failures <= attempts / 2
+        and all(
+            facts.age_s(one.first_at) <= _limit(facts, one, facts.thresholds.quiet) for one in kinds
+        )
     )
 
 
@@ -200,7 +221,7 @@ def _usually(facts: Facts, run: Running) -> str:
     return f" (95 of 100 end within {span(usual)})" if usual else ""
 
 
-def _resumed_at(facts: Facts) -> datetime | None:
+def resumed_at(facts: Facts) -> datetime | None:
     """When a pause or a hold was last lifted: what waited behind it may wait a moment more."""
     assert facts.controls is not None
     lifts = (Event.QUEUE_RESUMED, Event.KIND_UNHELD)
@@ -212,8 +233,7 @@ def _working_since(facts: Facts) -> datetime | None:
     """Since when there is somebody who could work."""
     if facts.signs is None:
         return None
-    able = (worker for worker in facts.signs.live(facts.now) if worker.slots)
-    return min((one.first_seen_at for one in able if one.first_seen_at), default=None)
+    return facts.signs.working_since(facts.now, facts.thresholds.stalled)
 
 
 def wedged(facts: Facts) -> Said | None:
@@ -223,7 +243,7 @@ def wedged(facts: Facts) -> Said | None:
     assert hour is not None
     if not line.kinds or (line.ended_at and facts.age_s(line.ended_at) <= limits.wedged):
         return None
-    if any(facts.age_s(one.last_at) <= _limit(facts, one) for one in line.kinds):
+    if any(facts.age_s(one.last_at) <= _limit(facts, one, limits.wedged) for one in line.kinds):
         return None
     longest = longest_run(facts)
     assert longest is not None
@@ -249,9 +269,10 @@ def wedged(facts: Facts) -> Said | None:
     )
 
 
-def _limit(facts: Facts, run: Running) -> float:
+def _limit(facts: Facts, run: Running, least_s: float) -> float:
+    """For how long a run of the kind may take before that is a sign of anything."""
     usual = facts.hour and facts.hour.usual_s.get(run.kind)
-    return max(facts.thresholds.wedged, USUAL_TIMES * (usual or 0.0))
+    return max(least_s, USUAL_TIMES * (usual or 0.0))
 
 
 def longest_run(facts: Facts) -> Running | None:

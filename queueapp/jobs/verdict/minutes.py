@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,9 @@ SUCCEEDED, FAILED, CANCELLED = Event.SUCCEEDED, Event.FAILED, Event.CANCELLED
 RETRIED = Event.RETRY_SCHEDULED
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
 ARRIVALS = (Event.ENQUEUED, Event.REQUEUED)
+
+# What is written while a line is made is counted by the next one.
+OVERLAP = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -62,22 +65,46 @@ class Minute:
         return self.count(*ARRIVALS)
 
 
-def read_minutes(lines: Iterable[Mapping[str, Any]]) -> list[Minute]:
-    """Lines of the ledger, oldest first. A line goes on where the one before it ended."""
+def read_minutes(
+    lines: Iterable[Mapping[str, Any]], uncounted_at: datetime | None = None
+) -> list[Minute]:
+    """Lines of the ledger, oldest first. A line goes on where the one before it ended.
+
+    One that counts what an open transaction had kept from those before it is told as one with them.
+    ``uncounted_at``: the first event that no line counts yet; lines beyond that do not tell all of
+    their time, and are left out.
+    """
     found: list[Minute] = []
     for line in lines:
-        at = instant(line["at"])
-        since = found[-1].at if found else instant(line["since"] or line["at"])
-        found.append(
-            Minute(
-                at,
-                min(since, at),
-                {name: int(n) for name, n in (line["events"] or {}).items()},
-                int(line["retries"] or 0),
-                {int(bucket): int(n) for bucket, n in (line["waits"] or {}).items()},
-            )
-        )
-    return found
+        minute = _read(line)
+        while found and minute.since < found[-1].at - OVERLAP:
+            minute = together(found.pop(), minute)
+        if found:
+            minute = replace(minute, since=min(found[-1].at, minute.at))
+        found.append(minute)
+    return [one for one in found if uncounted_at is None or one.at <= uncounted_at + OVERLAP]
+
+
+def _read(line: Mapping[str, Any]) -> Minute:
+    at = instant(line["at"])
+    return Minute(
+        at,
+        min(instant(line["since"] or line["at"]), at),
+        {name: int(n) for name, n in (line["events"] or {}).items()},
+        int(line["retries"] or 0),
+        {int(bucket): int(n) for bucket, n in (line["waits"] or {}).items()},
+    )
+
+
+def together(one: Minute, other: Minute) -> Minute:
+    """Two lines, the older one first, as one."""
+    return Minute(
+        other.at,
+        min(one.since, other.since),
+        Counter(one.events) + Counter(other.events),
+        one.retries + other.retries,
+        Counter(one.waits) + Counter(other.waits),
+    )
 
 
 def instant(value: Any) -> datetime:
@@ -118,7 +145,12 @@ def lasting_since(minutes: Sequence[Minute], holds: Callable[[Minute], bool]) ->
 
 def p95_s(histogram: Mapping[int, int]) -> float | None:
     """The upper end of the bucket that the 95th of 100 is in, in seconds; None for none."""
-    wanted, seen = math.ceil(sum(histogram.values()) * 0.95), 0
+    return quantile_s(histogram, 0.95)
+
+
+def quantile_s(histogram: Mapping[int, int], share: float) -> float | None:
+    """The same for another ``share`` than 0.95."""
+    wanted, seen = math.ceil(sum(histogram.values()) * share), 0
     for bucket in sorted(histogram):
         seen += histogram[bucket]
         if seen >= wanted:

@@ -33,8 +33,8 @@ from queueapp.jobs.verdict.facts import (
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
-from queueapp.jobs.why.facts import days_around, worker_of
-from queueapp.jobs.why.statement import MOST_WORKERS, WORKERS
+from queueapp.jobs.why.facts import days_around, signs
+from queueapp.jobs.why.words import span
 
 T = TypeVar("T")
 
@@ -42,8 +42,8 @@ T = TypeVar("T")
 READING_S = 2.0
 # The workers write a line a minute, whatever happens: without any for so long something is wrong.
 LINES_LATE_S = 300.0
-# Kinds on hold whose jobs are counted.
-MOST_HOLDS = 20
+# Kinds on hold whose jobs are looked for.
+MOST_HOLDS = 1_000
 
 
 def read(
@@ -75,8 +75,10 @@ class _Reader:
         first = self._part("switches", self._switches)
         now, controls = first or (database_now(self._database), None)
         self._days = days_around(now, now)
-        signs = self._part("workers", self._signs)
-        line = self._part("line", self._line, _kinds_of(signs, controls, now), controls)
+        seen = self._part("workers", self._signs, now)
+        if seen and not seen.all_known:
+            self._unread.append(Unread("workers", "more have signed lately than are looked at"))
+        line = self._part("line", self._line, _kinds_of(seen, controls, now), controls)
         running = [kind.kind for kind in line.kinds] if line else []
         hour = self._part("minutes", self._hour, running)
         facts = Facts(
@@ -84,7 +86,7 @@ class _Reader:
             thresholds=thresholds,
             expected_workers=expected_workers,
             controls=controls,
-            signs=signs,
+            signs=seen,
             line=line,
             hour=hour,
             suspects=self._part("suspects", self._suspects),
@@ -105,10 +107,8 @@ class _Reader:
         row: Any = run(self._database, statements.SWITCHES, switches=SWITCH_EVENTS, since=None)[0]
         return row.now, read_switches(row.switches or ())
 
-    def _signs(self) -> Signs:
-        rows = run(self._database, WORKERS, most_workers=MOST_WORKERS, **self._near)
-        workers = [worker_of(row._asdict()) for row in rows]
-        return Signs(workers, all_known=len(rows) < MOST_WORKERS)
+    def _signs(self, now: datetime) -> Signs:
+        return Signs(*signs(self._database, now))
 
     def _line(self, kinds: Sequence[str] | None, controls: Controls | None) -> Line:
         row: Any = run(
@@ -138,8 +138,9 @@ class _Reader:
 
     def _hour(self, running: Sequence[str]) -> Hour:
         row: Any = run(self._database, statements.MINUTES, running=list(running), **self._near)[0]
+        lines = row.minutes or ()
         return Hour(
-            read_minutes(row.minutes or ()),
+            read_minutes(lines, row.uncounted_at),
             [
                 KindCounts(kind=each["kind"], **{name: int(each[name]) for name in _COUNTS})
                 for each in row.recent or ()
@@ -148,6 +149,8 @@ class _Reader:
                 kind: p95_s({int(bucket): int(n) for bucket, n in buckets.items()})
                 for kind, buckets in (row.runs or {}).items()
             },
+            instant(lines[-1]["at"]) if lines else None,
+            row.uncounted_at,
         )
 
     def _suspects(self) -> list[Suspect]:
@@ -172,9 +175,10 @@ class _Reader:
 _COUNTS = ("starts", "retries", "failures", "arrived")
 
 
-def _kinds_of(signs: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:
+def _kinds_of(seen: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:
     """The kinds that live workers run and nobody holds; None where that is not known."""
-    live = [worker for worker in signs.live(now) if worker.slots] if signs else []
+    known = seen.live(now) if seen and seen.all_known else []
+    live = [worker for worker in known if worker.slots]
     if not live:
         return None
     held = controls.held_kinds if controls else ()
@@ -182,17 +186,25 @@ def _kinds_of(signs: Signs | None, controls: Controls | None, now: datetime) -> 
 
 
 def _late(facts: Facts) -> Unread | None:
-    """The minute's lines, where they should be there and are not."""
+    """The minute's lines, where they should be there and are not, or do not tell all."""
     if facts.signs is None or facts.hour is None:
         return None
-    keepers = [one for one in facts.signs.live(facts.now) if not one.is_elsewhere]
-    since = min((one.first_seen_at for one in keepers if one.first_seen_at), default=None)
+    live = facts.signs.live(facts.now)
+    since = min((one.first_seen_at for one in live if one.first_seen_at), default=None)
     if facts.age_s(since) <= LINES_LATE_S:
         return None
-    newest = facts.hour.minutes[-1].at if facts.hour.minutes else None
-    if newest and facts.age_s(newest) <= LINES_LATE_S:
+    if facts.hour.at is None or facts.age_s(facts.hour.at) > LINES_LATE_S:
+        if all(one.is_elsewhere for one in live):
+            return Unread("minutes", "no `flask work` is alive to count what ends")
+        return Unread("minutes", "no worker has written the minute's statistics for five minutes")
+    uncounted_s = facts.age_s(facts.hour.uncounted_at)
+    if uncounted_s <= LINES_LATE_S:
         return None
-    return Unread("minutes", "no worker has written the minute's statistics for five minutes")
+    return Unread(
+        "minutes",
+        f"what has happened for {span(uncounted_s)} is not counted yet: a transaction that has"
+        " written something is still open, or the workers cannot keep up",
+    )
 
 
 def _with_instants(made: Callable[..., T], found: dict[str, Any], *names: str) -> T:

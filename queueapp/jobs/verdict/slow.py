@@ -8,6 +8,7 @@ from urllib.parse import quote
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.verdict.facts import Facts, Holding
 from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.halted import resumed_at
 from queueapp.jobs.verdict.minutes import (
     Minute,
     last,
@@ -63,6 +64,8 @@ def starving(facts: Facts) -> Said | None:
     assert line is not None
     if facts.controls.pause or line.ended_at is None or facts.age_s(line.ended_at) > limits.quiet:
         return None
+    if _has_just_resumed(facts, limits.starving):
+        return None
     waiting = [one for one in line.heads if facts.age_s(one.able_at) > limits.starving]
     for one in sorted(waiting, key=lambda head: head.able_at or facts.now):
         higher = _flowing_above(facts, one.priority)
@@ -94,7 +97,9 @@ def _flowing_above(facts: Facts, priority: int) -> int | None:
     flowing = (
         one.priority
         for one in line.heads
-        if one.priority > priority and facts.age_s(one.able_at) <= facts.thresholds.starving
+        if one.priority > priority
+        and one.able_at is not None
+        and facts.age_s(one.able_at) <= facts.thresholds.starving
     )
     return max(flowing, default=None)
 
@@ -108,6 +113,8 @@ def falling_behind(facts: Facts) -> Said | None:
     minutes = last(hour.minutes, facts.now, BEHIND_S)
     oldest = line.oldest_able
     if facts.controls.pause or oldest is None or not _is_whole(facts, minutes):
+        return None
+    if _has_just_resumed(facts, BEHIND_S):
         return None
     newer = last(minutes, facts.now, BEHIND_S / 2)
     older = minutes[: len(minutes) - len(newer)]
@@ -138,6 +145,12 @@ def falling_behind(facts: Facts) -> Said | None:
         },
         (f"/jobs?status=due&kind={quote(kind.kind, safe='')}" if kind else "/jobs?status=due",),
     )
+
+
+def _has_just_resumed(facts: Facts, within_s: float) -> bool:
+    """Whether a pause or a hold was lifted so lately that what waited behind it is still there."""
+    resumed = resumed_at(facts)
+    return resumed is not None and facts.age_s(resumed) <= within_s
 
 
 def _is_whole(facts: Facts, minutes: list[Minute]) -> bool:

@@ -16,18 +16,21 @@ MOST_PRIORITIES = 100
 HEAD = 300
 # Jobs that were tried before are sought among so many that are due soonest, over all priorities.
 MOST_SOONEST = 2_000
-# Jobs of a kind on hold that are counted.
-MOST_HELD = 1_000
+# Jobs on hold that are counted: of a kind, and of all of them.
+MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
 MOST_HOLDERS = 1_000
 # Lines of the ledger, newest first, in which the last end of an attempt is sought.
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
 MOST_LINES = 600
 RUN_LINES = 120
-RECENT_KINDS = 50
+# Kinds among which the one with the most failures, retries or arrivals is found.
+MOST_RECENT = 50
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
 GROUPS = 5
+# Kinds of a group that are told.
+MOST_HIT = 100
 # Jobs whose history is looked at, and those among which they are sought.
 MOST_SUSPECTS = 50
 KILLED = 2
@@ -68,14 +71,16 @@ running AS MATERIALIZED (
   FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 ),
 heads AS (
-  SELECT p.priority, due.jobs, oldest.id, oldest.kind, oldest.available_at AS at,
-    able.id AS able_id, able.kind AS able_kind, able.available_at AS able_at
+  SELECT p.priority, due.jobs, oldest.id, oldest.kind,
+    greatest(oldest.available_at, oldest.created_at) AS at,
+    able.id AS able_id, able.kind AS able_kind,
+    greatest(able.available_at, able.created_at) AS able_at
   FROM priorities p
-  CROSS JOIN LATERAL ({_DUE.format(columns="id, kind, available_at", limit="1")}) oldest
+  CROSS JOIN LATERAL ({_DUE.format(columns="id, kind, available_at, created_at", limit="1")}) oldest
   CROSS JOIN LATERAL (
     SELECT count(*) AS jobs FROM ({_DUE.format(columns="1", limit=COUNT_LIMIT + 1)}) d) due
   LEFT JOIN LATERAL (
-    SELECT id, kind, available_at FROM (
+    SELECT id, kind, available_at, created_at FROM (
       {_DUE.format(columns="id, kind, available_at, created_at", limit=HEAD)}) first
     WHERE %(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])
     ORDER BY available_at, created_at, id LIMIT 1
@@ -98,12 +103,14 @@ SELECT statement_timestamp() AS now,
        (array_agg(id ORDER BY started_at, id))[1] AS first_id
      FROM running WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 3 LIMIT 200) k) AS kinds,
   (SELECT jsonb_agg(h) FROM (
-     SELECT k.kind, count(*) AS jobs, min(j.available_at) AS at
-     FROM unnest(%(held)s::text[]) AS k(kind) CROSS JOIN LATERAL (
-       SELECT j.available_at FROM jobs j
-       WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
-       ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
-     WHERE j.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
+     SELECT f.kind, count(*) AS jobs, min(f.available_at) AS at FROM (
+       SELECT k.kind, j.available_at
+       FROM unnest(%(held)s::text[]) AS k(kind) CROSS JOIN LATERAL (
+         SELECT j.available_at FROM jobs j
+         WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
+         ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
+       LIMIT {MOST_HELD_IN_ALL}) f
+     WHERE f.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
   greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed"))},
     {_STOPPED},
     (SELECT max(created_at) FROM (
@@ -111,15 +118,14 @@ SELECT statement_timestamp() AS now,
        ORDER BY xid DESC, id DESC LIMIT {TAIL}) tail WHERE event = 'retry_scheduled')) AS ended_at
 """
 
-_SUM = """(SELECT jsonb_object_agg(s.key, s.n) FROM (
-       SELECT e.key, sum(e.value::bigint) AS n
-       FROM jsonb_each(l.data->'kinds') k CROSS JOIN LATERAL jsonb_each_text(k.value->'{part}') e
-       GROUP BY 1) s)"""
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
-_RETRIES = "sum(coalesce((k.value->>'retries')::bigint, 0))"
+# Of the claims that were given back it is not known whether they were retries: so as few as may be.
+_RETRIES = f"""sum(greatest(0, coalesce((k.value->>'retries')::bigint, 0)
+       - {_OF_KIND.format(event="released")} - {_OF_KIND.format(event="deferred")}))"""
 
-# ``recent``: the kinds of the last ten minutes, those with the most failed attempts first. ``runs``:
-# of the kinds that run now.
+# ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
+# kinds that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
+# open transaction may keep from all of them; lines of another server, restored here, are no such.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
@@ -127,30 +133,58 @@ WITH lines AS MATERIALIZED (
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
-  SELECT * FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
+  SELECT id, created_at, data->>'since' AS since, data->'kinds' AS kinds FROM lines
+  WHERE created_at > statement_timestamp() - interval '62 min'
+),
+run_lines AS MATERIALIZED (
+  SELECT data->'kinds' AS kinds FROM lines ORDER BY id DESC LIMIT {RUN_LINES}
+),
+kinds AS MATERIALIZED (
+  SELECT h.id, h.created_at, e.key AS kind, e.value
+  FROM hour h CROSS JOIN LATERAL jsonb_each(h.kinds) e
+),
+sums AS MATERIALIZED (
+  SELECT id, part, jsonb_object_agg(key, n) AS counts FROM (
+    SELECT k.id, p.part, e.key, sum(e.value::bigint) AS n
+    FROM kinds k CROSS JOIN unnest(ARRAY['events', 'wait']) AS p(part)
+    CROSS JOIN LATERAL jsonb_each_text(k.value->p.part) e
+    GROUP BY 1, 2, 3) s
+  GROUP BY 1, 2
+),
+counted AS MATERIALIZED (
+  SELECT (data->>'xid')::xid8 AS xid, (data->>'id')::bigint AS id FROM lines
+  ORDER BY lines.id DESC LIMIT 1
 )
 SELECT statement_timestamp() AS now,
+  (SELECT min(u.created_at) FROM counted c CROSS JOIN LATERAL (
+     SELECT job_id, created_at FROM job_events e
+     WHERE {_LATELY} AND (e.xid, e.id) > (c.xid, c.id)
+       AND e.xid < pg_snapshot_xmax(pg_current_snapshot())
+     ORDER BY e.xid, e.id LIMIT {TAIL}) u WHERE u.job_id IS NOT NULL) AS uncounted_at,
   (SELECT jsonb_agg(jsonb_build_object(
-     'at', l.created_at, 'since', l.data->>'since', 'events', {_SUM.format(part="events")},
-     'waits', {_SUM.format(part="wait")},
-     'retries', (SELECT {_RETRIES} FROM jsonb_each(l.data->'kinds') k)) ORDER BY l.id)
-   FROM hour l) AS minutes,
+     'at', h.created_at, 'since', h.since, 'events', events.counts, 'waits', waits.counts,
+     'retries', retries.n) ORDER BY h.id)
+   FROM hour h
+   LEFT JOIN sums events ON events.id = h.id AND events.part = 'events'
+   LEFT JOIN sums waits ON waits.id = h.id AND waits.part = 'wait'
+   LEFT JOIN (SELECT k.id, {_RETRIES} AS n FROM kinds k GROUP BY 1) retries ON retries.id = h.id
+  ) AS minutes,
   (SELECT jsonb_agg(r) FROM (
-     SELECT k.key AS kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
+     SELECT k.kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
        {_RETRIES} AS retries,
        sum({_OF_KIND.format(event="failed")}
          + {_OF_KIND.format(event="retry_scheduled")}) AS failures,
        sum({_OF_KIND.format(event="enqueued")}
          + {_OF_KIND.format(event="requeued")}) AS arrived
-     FROM hour l CROSS JOIN LATERAL jsonb_each(l.data->'kinds') k
-     WHERE l.created_at > statement_timestamp() - interval '630 s'
-     GROUP BY 1 ORDER BY 4 DESC, 3 DESC, 5 DESC LIMIT {RECENT_KINDS}) r) AS recent,
+     FROM kinds k
+     WHERE k.created_at > statement_timestamp() - interval '630 s'
+     GROUP BY 1 ORDER BY 4 DESC, 3 DESC, 5 DESC LIMIT {MOST_RECENT}) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
      SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n
-       FROM (SELECT data FROM lines ORDER BY id DESC LIMIT {RUN_LINES}) l
+       FROM run_lines l
        CROSS JOIN unnest(%(running)s::text[]) AS r(kind)
-       CROSS JOIN LATERAL jsonb_each_text(l.data->'kinds'->r.kind->'run') e
+       CROSS JOIN LATERAL jsonb_each_text(l.kinds->r.kind->'run') e
        GROUP BY 1, 2) b GROUP BY 1) k) AS runs
 """
 
@@ -224,7 +258,8 @@ groups AS (
     count(*) - count(finished_at) AS retrying, max(finished_at) AS last_at,
     (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
     (array_agg(kind ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS kind,
-    count(DISTINCT kind) AS kinds, max(id) AS sample
+    count(DISTINCT kind) AS kinds, (array_agg(DISTINCT kind))[1:{MOST_HIT}] AS hit,
+    max(id) AS sample
   FROM (SELECT * FROM failed UNION ALL SELECT * FROM retrying) both_
   GROUP BY 1 ORDER BY count(*) DESC, max(id) DESC LIMIT {GROUPS}
 )

@@ -50,6 +50,10 @@ class Worker:
         """Whether it has been heard of lately, and not of its end."""
         return self.stopped_at is None and (now - self.seen_at).total_seconds() <= LIVE_S
 
+    def ended_by(self, now: datetime) -> datetime:
+        """When it ended, as far as that is known; ``now`` while it lives."""
+        return min(now, self.stopped_at or self.seen_at + timedelta(seconds=LIVE_S))
+
 
 @dataclass(frozen=True)
 class Busy:
@@ -166,6 +170,22 @@ def days_around(now: datetime, born: datetime) -> dict[str, datetime]:
     )
     day = timedelta(days=1)
     return {"lately": today - day, "born": first - day, "tomorrow": today + 2 * day}
+
+
+def signs(database: Database, now: datetime) -> tuple[list[Worker], bool]:
+    """The last sign of each worker since yesterday, and whether everybody who lives is there.
+
+    Short-lived workers may leave more than MOST_WORKERS names: then of the others only some.
+    """
+    near = {name: day for name, day in days_around(now, now).items() if name != "born"}
+    rows = run(database, statement.WORKERS, most_workers=statement.MOST_WORKERS, **near)
+    found = [worker_of(row._asdict()) for row in rows]
+    if len(found) < statement.MOST_WORKERS:
+        return found, True
+    most = statement.MOST_SIGNS
+    [row] = run(database, statement.RECENT, most_signs=most, live_s=LIVE_S, **near)
+    recent = {sign["name"]: worker_of(sign) for sign in row.signs or ()}
+    return [*recent.values(), *(one for one in found if one.name not in recent)], row.whole
 
 
 def _line(found: Mapping[str, Any]) -> Line:

@@ -12,6 +12,8 @@ from queueapp.jobs.queries.drain import CLAIMS
 AHEAD_LIMIT = COUNT_LIMIT
 # Names of workers that are looked through, today's and yesterday's.
 MOST_WORKERS = 2_000
+# Lines about no job, the newest, among which the living are sought where there are more names.
+MOST_SIGNS = 10_000
 MOST_RUNNING = 10_000
 EVENTS = 20
 # Lines of the minute's statistics for the usual run of a kind.
@@ -77,6 +79,38 @@ FROM workers w CROSS JOIN LATERAL (
   SELECT e.created_at FROM job_events e
   WHERE {_SEEN} AND e.scope = w.name ORDER BY e.id LIMIT 1) first
 ORDER BY w.name"""
+
+# The last sign of each worker that lives, whatever the number of names since yesterday. All lines
+# about no job lie side by side in the index of jobs, the newest last. ``whole``: they reach back
+# over the time in which a worker signs.
+RECENT = f"""
+WITH tail AS MATERIALIZED (
+  SELECT e.id, e.scope, e.event, e.reason, e.data, e.created_at FROM job_events e
+  WHERE e.job_id IS NULL AND e.{_LATELY} AND {_NOW}
+  ORDER BY e.job_id DESC, e.id DESC LIMIT %(most_signs)s
+),
+newest AS (
+  SELECT DISTINCT ON (scope) id, scope, data, created_at FROM tail
+  WHERE event = 'worker_seen'
+    AND created_at >= statement_timestamp() - make_interval(secs => %(live_s)s)
+  ORDER BY scope, id DESC
+)
+SELECT (SELECT count(*) < %(most_signs)s
+      OR min(created_at) < statement_timestamp() - make_interval(secs => %(live_s)s)
+    FROM tail) AS whole,
+  (SELECT jsonb_agg(s) FROM (
+     SELECT n.scope AS name, n.created_at AS seen_at, n.data, gone.created_at AS stopped_at,
+       gone.reason AS stopped_for, first.created_at AS first_seen_at
+     FROM newest n
+     LEFT JOIN LATERAL (
+       SELECT created_at, reason FROM tail t
+       WHERE t.event = 'worker_stopped' AND t.scope = n.scope AND t.id > n.id LIMIT 1
+     ) gone ON true
+     CROSS JOIN LATERAL (
+       SELECT e.created_at FROM job_events e
+       WHERE {_SEEN} AND e.scope = n.scope
+       ORDER BY e.id LIMIT 1) first) s) AS signs
+"""
 
 FACTS = f"""
 WITH RECURSIVE me AS MATERIALIZED ({JOB}

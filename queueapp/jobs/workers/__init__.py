@@ -13,7 +13,7 @@ from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.queries import EventFilter, list_events
 from queueapp.jobs.status import Status
 from queueapp.jobs.why import statement
-from queueapp.jobs.why.facts import LIVE_S, Worker, days_around, worker_of
+from queueapp.jobs.why.facts import LIVE_S, signs
 from queueapp.jobs.workers import statements
 from queueapp.jobs.workers.attendance import (
     Attendance,
@@ -38,7 +38,6 @@ __all__ = [
     "connections",
     "held_by",
     "results_of",
-    "signs",
 ]
 
 MOST_RUNNING = statement.MOST_RUNNING
@@ -73,8 +72,10 @@ class Roll:
 
 
 def call(database: Database, now: datetime, connections: Connections) -> Roll:
-    """Read who is there. Bounded: MOST_WORKERS names since yesterday, MOST_RUNNING leases."""
-    found = signs(database, now)
+    """Read who is there. Bounded: MOST_WORKERS names since yesterday beside those that live, and
+    MOST_RUNNING leases.
+    """
+    found, _ = signs(database, now)
     rows = run(database, statements.HOLDERS, most_running=MOST_RUNNING)
     return Roll(
         now,
@@ -114,19 +115,6 @@ def results_of(database: Database, name: str, *, limit: int = 20) -> Results:
     page = list_events(database, EventFilter(actor=name), limit=_RESULTS_AMONG)
     ended = [row for row in page.rows if row.job_id and row.from_status == Status.RUNNING]
     return Results(ended[:limit], page.older is not None)
-
-
-def signs(database: Database, now: datetime) -> list[Worker]:
-    """The last sign of each worker since yesterday, MOST_WORKERS at most."""
-    days = days_around(now, now)
-    rows = run(
-        database,
-        statement.WORKERS,
-        most_workers=statement.MOST_WORKERS,
-        lately=days["lately"],
-        tomorrow=days["tomorrow"],
-    )
-    return [worker_of(dict(row._mapping)) for row in rows]
 
 
 def _holding(row: Row[Any]) -> Holding:

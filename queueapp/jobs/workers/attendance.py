@@ -108,7 +108,10 @@ class Attendance:
 
     @property
     def is_dead(self) -> bool:
-        """Whether nothing says that it lives: its jobs may be released without a second thought."""
+        """Whether it lives no more, for all that is known: its jobs may be released as they are."""
+        if self.state is State.UNKNOWN:
+            # Only just begun, perhaps, or not among the signs that are read.
+            return self.connections == 0 or bool(self.holding and self.holding.overdue)
         return self.state is not State.LIVE
 
     def is_gone(self, now: datetime) -> bool:
@@ -152,10 +155,12 @@ def _known(
         return _without_sign(name, holding, connections)
     newest = max(signs, key=lambda sign: sign.seen_at)
     live = [sign for sign in signs if sign.is_live(now)]
-    counted = None if newest.is_elsewhere else connections.of(name)
+    renews = newest.is_elsewhere and _renews(newest, holding, now)
+    nameless = newest.is_elsewhere or newest.told.get("nameless")
+    counted = None if nameless else connections.of(name)
     return Attendance(
         name=name,
-        state=_state(newest, counted, is_live=bool(live)),
+        state=_state(newest, counted, is_live=bool(live) or renews),
         seen_at=newest.seen_at,
         first_seen_at=min((s.first_seen_at for s in signs if s.first_seen_at), default=None),
         stopped_at=newest.stopped_at,
@@ -176,12 +181,21 @@ def _known(
 
 def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:
     """One that holds jobs and was never heard of: just begun, or silent since before yesterday."""
+    is_elsewhere = not name.startswith("worker:")
     return Attendance(
         name=name, state=State.UNKNOWN, seen_at=None, first_seen_at=None, stopped_at=None,
         stopped_for=None, slots=0, lost=0, kinds=(), lease_s=None, host=None, version=None,
-        release=None, is_elsewhere=not name.startswith("worker:"), connections=connections.of(name),
+        release=None, is_elsewhere=is_elsewhere,
+        connections=None if is_elsewhere else connections.of(name),
         holding=holding, clock_ahead_s=None,
     )  # fmt: skip
+
+
+def _renews(sign: Worker, holding: Holding | None, now: datetime) -> bool:
+    """Whether its leases have been renewed of late: at a long job it asks for no other."""
+    if holding is None or not sign.lease_s:
+        return False
+    return (holding.lease_ends_at - now).total_seconds() > sign.lease_s / 3
 
 
 def _state(newest: Worker, connections: int | None, *, is_live: bool) -> State:

@@ -16,6 +16,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 _SIZES = {"": 0, "k": 1, "m": 2, "g": 3}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _TAKEN = ("authorization", "cookie", "host", "origin", "referer", "x-forwarded-for")
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+")
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 
 
@@ -94,6 +95,26 @@ def switch(text: str) -> bool:
     if text.strip().lower() not in known:
         raise ValueError("expected 1 or 0")
     return known[text.strip().lower()]
+
+
+def prefix(text: str) -> str:
+    """A path without a slash at its end; empty for none."""
+    path = text.strip().rstrip("/")
+    if path and not _PREFIX.fullmatch(path):
+        raise ValueError("expected a path such as /queue: letters, digits, - _ . ~")
+    return path
+
+
+def redactions(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Fields as kind and path: ``mail.send:to``, ``*:password``, ``pay:card.number``."""
+    found = []
+    for entry in text.replace(",", " ").split():
+        kind, _, path = entry.partition(":")
+        names = tuple(name.casefold().replace("-", "_") for name in path.split("."))
+        if not all(names) or (kind != "*" and not _KIND.fullmatch(kind)):
+            raise ValueError(f"expected entries such as mail.send:to or *:password, not {entry!r}")
+        found.append((kind, names))
+    return tuple(found)
 
 
 def thresholds(text: str) -> Thresholds:

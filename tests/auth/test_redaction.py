@@ -1,0 +1,129 @@
+"""What only admins see of payloads and results, wherever jobs are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from queueapp import create_app
+from queueapp.config.readers import redactions
+from queueapp.extensions import db
+from queueapp.jobs.queries import bodies_of
+from queueapp.jobs.status import Status
+from queueapp.redaction import MARK, Redaction
+from tests.auth.conftest import bearer
+from tests.factories import make_job
+
+PAYLOAD = {
+    "to": "ann@example.com",
+    "API-Key": "hunter1",
+    "deep": [{"Password": {"old": "hunter2", "new": ["hunter3", {"x": "}"}]}, "kept": 12345678901}],
+    "card": {"number": "hunter4", "holder": "Ann"},
+    "number": 7,
+    "quote": 'a "password": "no field"',
+}
+RULES = "*:password *:api_key mail.send:card.number pay:to"
+SECRETS = ("hunter1", "hunter2", "hunter3", "hunter4")
+
+
+@pytest.fixture
+def guarded(database_url: str, tokens: str) -> Iterator[Flask]:
+    settings = {"DATABASE_URL": database_url, "QUEUE_TOKENS": tokens, "QUEUE_REDACT": RULES}
+    app = create_app({**settings, "TESTING": True, "QUEUE_ACCEPT_UNKNOWN_KINDS": "1"})
+    yield app
+    with app.app_context():
+        db.engine.dispose()
+
+
+@pytest.fixture
+def job_id(session: Session) -> int:
+    made = make_job(
+        session,
+        Status.FAILED,
+        kind="mail.send",
+        payload=PAYLOAD,
+        result=PAYLOAD,
+        error_class="ValueError",
+        error_fingerprint="00000000000000aa",
+        producer="the-producer",
+    )
+    session.commit()
+    return made.id
+
+
+def places(job_id: int) -> list[str]:
+    """Everywhere that a payload or a result can be read."""
+    fields = "fields=payload,result"
+    return [
+        f"/api/jobs/{job_id}",
+        f"/api/jobs?{fields}&limit=10",
+        f"/api/jobs.ndjson?{fields}",
+        f"/api/jobs.csv?{fields}",
+        f"/jobs/{job_id}",
+        "/errors/00000000000000aa",
+    ]
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_who_only_reads_finds_a_mark_everywhere(
+    caller: FlaskClient, job_id: int, role: str
+) -> None:
+    for path in places(job_id):
+        answer = caller.get(path, headers=bearer(role))
+        text = answer.text
+        answer.close()
+        assert answer.status_code == 200, path
+        assert not [secret for secret in SECRETS if secret in text], path
+        assert MARK in text or "\\u2022" in text, path
+        assert "ann@example.com" in text or path.startswith("/errors"), path
+
+
+@pytest.mark.parametrize("role", ["admin", "producer"])
+def test_admins_and_who_made_it_see_it_whole(caller: FlaskClient, job_id: int, role: str) -> None:
+    answer = caller.get(f"/api/jobs/{job_id}", headers=bearer(role))
+
+    assert answer.json is not None
+    assert (answer.json["payload"], answer.json["result"]) == (PAYLOAD, PAYLOAD)
+
+
+def test_a_move_answers_with_marks_as_well(caller: FlaskClient, job_id: int) -> None:
+    answer = caller.post(f"/api/jobs/{job_id}/retry", headers=bearer("operator"))
+
+    assert answer.status_code == 200
+    assert not [secret for secret in SECRETS if secret in answer.text]
+
+
+def test_a_rule_is_for_its_kind_and_a_path_begins_at_the_root() -> None:
+    hidden = Redaction(redactions(RULES))
+
+    mail = hidden.of("mail.send").of_value(PAYLOAD)
+    assert mail["card"] == {"number": MARK, "holder": "Ann"}
+    assert (mail["number"], mail["to"]) == (7, "ann@example.com")
+    assert mail["deep"] == [{"Password": MARK, "kept": 12345678901}]
+    assert hidden.of("pay").of_value(PAYLOAD)["to"] == MARK
+    assert hidden.of("pay").of_value(PAYLOAD)["card"]["number"] == "hunter4"
+    assert Redaction(redactions("none:none")).of("mail.send").of_value(PAYLOAD) == PAYLOAD
+
+
+def test_the_text_of_a_page_is_masked_as_the_value_is(session: Session, job_id: int) -> None:
+    text = bodies_of(session, job_id).payload
+    assert text is not None
+    hidden = Redaction(redactions(RULES)).of("mail.send")
+
+    shown = hidden.of_text(text.text)
+
+    assert json.loads(shown) == hidden.of_value(PAYLOAD)
+    # Of a beginning, wherever it is cut.
+    for end in range(0, len(text.text), 7):
+        assert not [secret for secret in SECRETS if secret in hidden.of_text(text.text[:end])]
+
+
+@pytest.mark.parametrize("text", ["password", "mail.send:", "Mail Send:to", "a:b..c", ":x"])
+def test_a_rule_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected entries such as"):
+        redactions(text)

@@ -1,0 +1,66 @@
+"""Under a path of a larger site: every address has the prefix, and nothing leads out of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.security import generate_password_hash
+
+from queueapp import create_app
+from queueapp.errors import SettingError
+from queueapp.extensions import db
+
+HASH = generate_password_hash("correct horse battery", method="scrypt:1024:8:1")
+
+
+@pytest.fixture
+def below(database_url: str) -> Iterator[FlaskClient]:
+    """The application of a site that gives it ``/ops/queue``."""
+    app = create_app(
+        {
+            "DATABASE_URL": database_url,
+            "TESTING": True,
+            "QUEUE_PREFIX": "/ops/queue/",
+            "QUEUE_USERS": f"ana:operator:{HASH}",
+        }
+    )
+    yield app.test_client()
+    with app.app_context():
+        db.engine.dispose()
+
+
+def test_a_proxy_may_pass_the_prefix_on_or_take_it_off(below: FlaskClient) -> None:
+    for path in ("/ops/queue", "/ops/queue/", "/", "/ops/queue/jobs?status=failed"):
+        answer = below.get(path)
+        assert answer.status_code == 303
+        assert str(answer.location).startswith("/ops/queue/login?next=/ops/queue/")
+    for path in ("/ops/queue/healthz", "/healthz"):
+        assert below.get(path).status_code == 200
+    assert below.get("/ops/queues/healthz").status_code == 404
+
+
+def test_who_signs_in_comes_back_and_every_address_has_the_prefix(below: FlaskClient) -> None:
+    form = {"name": "ana", "password": "correct horse battery", "next": "/ops/queue/jobs"}
+    came = below.post("/ops/queue/login", data=form)
+    page = below.get("/ops/queue/jobs")
+    made = below.post("/ops/queue/api/jobs", json={"kind": "demo.echo"})
+
+    assert came.location == "/ops/queue/jobs"
+    assert page.status_code == 200
+    found = re.findall(r'(?:href|src|action|hx-get|hx-post)="(/[^"]*)"', page.text)
+    assert found
+    assert [url for url in found if not url.startswith("/ops/queue/")] == []
+    assert made.status_code == 201
+    assert str(made.headers["Location"]).startswith("/ops/queue/api/jobs/")
+    style = below.get(next(url for url in found if ".css" in url))
+    assert style.status_code == 200
+    style.close()
+
+
+@pytest.mark.parametrize("prefix", ["queue", "/a b", "/../x", "/a//b", "/jobs", "/api/queue"])
+def test_a_prefix_that_cannot_be_is_refused(prefix: str) -> None:
+    with pytest.raises(SettingError, match="QUEUE_PREFIX"):
+        create_app({"DATABASE_URL": "postgresql://h/d", "TESTING": True, "QUEUE_PREFIX": prefix})

@@ -28,6 +28,7 @@ ABOUT_POSTGRESQL = {
     "tests/jobs/test_plans.py": "plans and what they read",
     "tests/jobs/test_storm.py": "rivals for row locks",
     "tests/commands/test_bench": "schemas and databases of its server",
+    "tests/commands/test_incidents.py": "jobs are moved back in time, in its dialect",
     "tests/commands/test_chaos.py": "a throw-away cluster that is killed",
     "tests/commands/test_purge.py": "days of the ledger and row locks",
     "tests/worker/test_notifier.py": "NOTIFY",

@@ -69,7 +69,7 @@ def _report_in_one_line(command: click.Command) -> None:
     if isinstance(command, click.Group):
         for below in command.commands.values():
             _report_in_one_line(below)
-    elif command.callback is not None and command.callback not in _reporting_already:
+    if command.callback is not None and command.callback not in _reporting_already:
         command.callback = _reporting(command.callback)
         _reporting_already.add(command.callback)
 

@@ -81,7 +81,8 @@ def _shown(one: Finding) -> Shown:
         one.title,
         one.sentence,
         one.since,
-        one.step.text,
+        # A link shows no marks of Markdown.
+        one.step.text.replace("`", ""),
         None if path is None else request.script_root + path,
         path in _QUESTIONS,
     )

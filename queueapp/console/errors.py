@@ -17,6 +17,7 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
+from queueapp.console.filters import cut
 from queueapp.console.kinds import kind_address
 from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
@@ -176,6 +177,7 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "compared": compared,
         "differing": [field for field in fields if field.differs(compared)],
         "same": [field for field in fields if not field.differs(compared)],
+        "cause_words": cut(": ".join(filter(None, (group.error_class, group.message))), 200),
         **_sample(session, jobs, waiting),
         "reason_length": REASON_LENGTH,
         "count_limit": COUNT_LIMIT,

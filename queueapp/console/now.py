@@ -16,6 +16,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.charts import chart_of, share
 from queueapp.console.overview import Overview
 from queueapp.console.readings import Reading
+from queueapp.console.remedies import remedies
 from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs.control import SWITCHES
 from queueapp.jobs.queries import PriorityDepth, WaitingCounts
@@ -46,6 +47,7 @@ def _context(seen: Overview, look: Look) -> Mapping[str, Any]:
     return {
         **seen.parts,
         "banner": banner.of(look),
+        "remedies": remedies(look.verdict.first, seen.longest.value or ()),
         "numbers": Numbers.of(facts) if facts else None,
         "expected": facts.expected_workers if facts else 0,
         "priorities": (depths.value or [])[:_PRIORITIES_SHOWN],

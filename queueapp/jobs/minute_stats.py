@@ -99,7 +99,7 @@ def _write(database: Database, xid: str, after_id: int, totals: Any, actor: str)
         # There may be more than it could take.
         "full": news.read >= EVENTS_A_LINE,
         "kinds": news.kinds or {},
-        "all": _summed(news.kinds or {}),
+        "all": summed(news.kinds or {}),
         "totals": minute_totals.carried(totals, news.kinds or {}, now_s=news.now_s),
         # What a claim reads by now, and over the lines how that has come about; None on SQLite.
         "claim": claim_cost.measured(database),
@@ -108,7 +108,7 @@ def _write(database: Database, xid: str, after_id: int, totals: Any, actor: str)
     return int(news.read)
 
 
-def _summed(kinds: Mapping[str, Any]) -> dict[str, Any]:
+def summed(kinds: Mapping[str, Any]) -> dict[str, Any]:
     """All kinds as one: whoever reads the lines of an hour need not open every kind of each.
 
     Of the claims that were given back it is not known whether they were retries: so these are as

@@ -56,6 +56,9 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     assert f"the longest with job {slow.id} (demo.echo)" in shown
     assert "Next: Look at the longest runs, and cancel what is stuck." in shown
     assert '<a href="/jobs?status=running">Look at the longest runs' in page
+    # What one verb helps against has its button there.
+    assert "Cancel 1 run of demo.echo" in shown
+    assert f'href="/jobs/bulk?verb=cancel&amp;id={slow.id}"' in page
     assert "Retry storm 60 % of 500 starts in 5 minutes are retries" in shown
     assert "<title>● STALLED · Now · development · queue</title>" in page
     assert re.search(r'<link rel="icon" id="icon" href="/static/favicon-red.svg', page)

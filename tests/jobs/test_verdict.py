@@ -619,9 +619,10 @@ def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Sce
 
     assert rules(found) == ["falling_behind"]
     assert (
-        "In 10 minutes 1,000 jobs came and 600 ended; 1 job is due, the oldest for 1 min 30 s"
-        in (found.first.sentence)
+        "In 10 minutes 1,000 jobs came, most of demo.echo, and 600 ended; 1 job is due, the oldest"
+        " for 1 min 30 s" in found.first.sentence
     )
+    assert found.first.step.paths == ("/jobs?status=due&kind=demo.echo",)
     assert found.first.sentence.endswith("At these rates the line never empties.")
 
 

@@ -187,8 +187,12 @@ def _recent(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
             events = kind["events"]
             failures = events.get("failed", 0) + events.get("retry_scheduled", 0)
             starts = events.get("claimed", 0)
-            found[name].update(starts=starts, retries=_retries(kind), failures=failures)
-    worst = sorted(found.items(), key=lambda one: (-one[1]["failures"], -one[1]["retries"]))
+            arrived = events.get("enqueued", 0) + events.get("requeued", 0)
+            found[name].update(
+                starts=starts, retries=_retries(kind), failures=failures, arrived=arrived
+            )
+    order = ("failures", "retries", "arrived")
+    worst = sorted(found.items(), key=lambda one: [-one[1][name] for name in order])
     return [{"kind": kind, **counts} for kind, counts in worst[: statements.MOST_RECENT]]
 
 

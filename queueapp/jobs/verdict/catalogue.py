@@ -132,7 +132,7 @@ RULES: tuple[Rule, ...] = (
         " `stalled` and than 95 of 100 waited five to ten minutes ago; no pause or hold was lifted"
         " meanwhile.",
         "Start more workers, or find out who creates so many.",
-        ("arrived", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
+        ("arrived", "kind", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
         ("controls", "line", "hour"),
         slow.falling_behind,
     ),

@@ -102,6 +102,7 @@ class KindCounts:
     starts: int
     retries: int
     failures: int
+    arrived: int
 
 
 @dataclass(frozen=True)

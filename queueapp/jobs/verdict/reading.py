@@ -172,7 +172,7 @@ class _Reader:
         return {name: self._days[name] for name in ("lately", "tomorrow")}
 
 
-_COUNTS = ("starts", "retries", "failures")
+_COUNTS = ("starts", "retries", "failures", "arrived")
 
 
 def _kinds_of(seen: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:

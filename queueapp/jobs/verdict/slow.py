@@ -125,22 +125,25 @@ def falling_behind(facts: Facts) -> Said | None:
     arrived, ended = total(minutes, _arrived), total(minutes, _ended)
     pace = rate(minutes, _ended)
     drain_s = 60 * line.due / pace if pace and line.due <= COUNT_LIMIT else None
+    kind = max(hour.recent, key=lambda one: one.arrived, default=None)
+    named = f", most of {kind.kind}," if kind else ""
     alone = f", without new jobs in {span(drain_s)}" if drain_s and drain_s >= 60 else ""
     return Said(
         Level.AMBER,
-        f"In {BEHIND_S / 60:.0f} minutes {counted(arrived, 'job')} came and {ended:,} ended;"
+        f"In {BEHIND_S / 60:.0f} minutes {counted(arrived, 'job')} came{named} and {ended:,} ended;"
         f" {due(line.due)}, the oldest for {span(waited)}, longer than before. At"
         f" these rates the line never empties{alone}.",
         lasting_since(hour.minutes, lambda minute: minute.arrived > minute.ended),
         {
             "arrived": arrived,
+            "kind": kind and kind.kind,
             "ended": ended,
             "due": line.due,
             "oldest_due_at": oldest.able_at,
             "wait_p95_before_s": before,
             "drain_s": drain_s,
         },
-        ("/jobs?status=due",),
+        (f"/jobs?status=due&kind={quote(kind.kind, safe='')}" if kind else "/jobs?status=due",),
     )
 
 

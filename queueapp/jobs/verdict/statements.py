@@ -24,7 +24,7 @@ TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
 MOST_LINES = 600
 RUN_LINES = 120
-# Kinds among which the one with the most failures, or retries, is found.
+# Kinds among which the one with the most failures, retries or arrivals is found.
 MOST_RECENT = 50
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
@@ -179,10 +179,12 @@ SELECT statement_timestamp() AS now,
      SELECT k.kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
        {_RETRIES} AS retries,
        sum({_OF_KIND.format(event="failed")}
-         + {_OF_KIND.format(event="retry_scheduled")}) AS failures
+         + {_OF_KIND.format(event="retry_scheduled")}) AS failures,
+       sum({_OF_KIND.format(event="enqueued")}
+         + {_OF_KIND.format(event="requeued")}) AS arrived
      FROM kinds k
      WHERE k.created_at > statement_timestamp() - interval '630 s'
-     GROUP BY 1 ORDER BY 4 DESC, 3 DESC LIMIT {MOST_RECENT}) r) AS recent,
+     GROUP BY 1 ORDER BY 4 DESC, 3 DESC, 5 DESC LIMIT {MOST_RECENT}) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
      SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n

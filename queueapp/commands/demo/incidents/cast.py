@@ -1,0 +1,126 @@
+"""The incident goes on while its command runs: workers sign, renew, obey, and work off what is due.
+
+They are played by rows and by idle connections that bear their names. Nothing runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Self
+
+import sqlalchemy as sa
+
+from queueapp.commands.demo.incidents.lock import connect
+from queueapp.commands.demo.incidents.stage import LEASE_S, PRODUCER, Stage
+from queueapp.errors import OperationBusy, OperationNotFound
+from queueapp.jobs import control, operations, transitions
+from queueapp.jobs.claim import Holder
+from queueapp.jobs.connection_names import connection_name
+from queueapp.jobs.models import Job
+from queueapp.jobs.status import Event, Reason, Status
+
+_SIGN_S, _LINE_S = 20.0, 60.0
+_HOUSEKEEPING = "housekeeping:drill"
+# Jobs that one tick moves aside, or back.
+_BATCH = 500
+
+
+class Cast:
+    """Plays the live workers of a stage; entered, they are connected. ``tick`` about once a second.
+
+    ``is_blocked``: whether they cannot touch jobs now.
+    """
+
+    def __init__(
+        self, stage: Stage, url: str, *, is_blocked: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._stage = stage
+        self._url = url
+        self._is_blocked = is_blocked
+        self._connections = ExitStack()
+        self._signed = self._lined = time.monotonic()
+
+    def __enter__(self) -> Self:
+        for name in self._stage.signs:
+            self._connections.enter_context(connect(self._url, connection_name("work", name)))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connections.close()
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        if now - self._signed >= _SIGN_S:
+            self._signed = now
+            self._sign()
+        if now - self._lined >= _LINE_S:
+            self._lined = now
+            self._stage.past.lines(1, self._stage.line, upto=0)
+        if not self._is_blocked():
+            self._stage.renew()
+            self._obey()
+            self._try_canaries()
+            self._work_off()
+
+    def _sign(self) -> None:
+        for name, sign in self._stage.signs.items():
+            scope = f"worker:{name}"
+            self._stage.past.event(Event.WORKER_SEEN, scope, 0, actor=scope, data=sign)
+        if self._stage.flows:
+            self._stage.flow(0)
+
+    def _obey(self) -> None:
+        """End what somebody has asked to stop, as a handler does at its next check."""
+        stage = self._stage
+        asked = sa.select(Job.id).where(
+            Job.id.in_([claim.id for claim, _ in stage.leases]),
+            Job.cancel_requested_at.is_not(None),
+        )
+        ids = set(stage.session.scalars(asked))
+        stage.finish([claim for claim, _ in stage.leases if claim.id in ids], "cancel")
+        stage.leases = [lease for lease in stage.leases if lease[0].id not in ids]
+
+    def _try_canaries(self) -> None:
+        session = self._stage.session
+        for operation_id in operations.open_ones(session):
+            with suppress(OperationBusy, OperationNotFound):
+                operations.advance(session, operation_id, actor=_HOUSEKEEPING)
+            session.commit()
+
+    def _move_held(self, kinds: Sequence[str]) -> None:
+        """Move aside what is on hold with its kind, and bring back what is not any more."""
+        session = self._stage.session
+        mine = sa.select(Job.id).where(Job.producer == PRODUCER).limit(_BATCH)
+        waiting = mine.where(Job.status == Status.QUEUED, Job.kind.in_(kinds))
+        lifted = mine.where(
+            Job.status == Status.HELD, Job.held_for == "kind", Job.kind.not_in(kinds)
+        )
+        ids = session.scalars(waiting).all()
+        transitions.hold(
+            session, ids, actor=_HOUSEKEEPING, reason=Reason.KIND_HELD, held_for="kind"
+        )
+        ids = session.scalars(lifted).all()
+        transitions.unhold(
+            session, ids, actor=_HOUSEKEEPING, reason=Reason.KIND_UNHELD, held_for="kind"
+        )
+        session.commit()
+
+    def _work_off(self) -> None:
+        stage = self._stage
+        switches = control.in_force(stage.session)
+        self._move_held(switches.held_kinds)
+        kinds = tuple(kind for kind in stage.works if kind not in switches.held_kinds)
+        slots = sum(sign["slots"] for sign in stage.signs.values()) - len(stage.leases)
+        if not switches.pause and kinds and slots > 0:
+            holder = Holder(f"worker:{next(iter(stage.signs))}", lease_s=LEASE_S, only=kinds)
+            stage.finish(stage.claim(holder, slots * stage.pace), "succeed")
+        stage.session.commit()

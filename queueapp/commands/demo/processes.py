@@ -1,0 +1,146 @@
+"""What runs while ``flask demo`` does: where it may, its processes, and what it asks them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import flask_migrate
+import urllib3
+from flask import Flask
+from sqlalchemy.engine import make_url
+
+from queueapp.commands import children
+from queueapp.commands.interruption import Interruption
+from queueapp.config import needs_database_url
+from queueapp.connections import address_of
+from queueapp.extensions import db
+
+# A cold machine compiles every module first.
+_START_S = 90.0
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - looked for in the Procfile, to be replaced
+
+port_option = click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+into_database_url = click.option(
+    "--into-database-url",
+    is_flag=True,
+    help="Migrate and fill the database that DATABASE_URL names; without this it is refused.",
+)
+
+
+@dataclass
+class Running:
+    """What the running demo consists of."""
+
+    url: str
+    http: urllib3.PoolManager = field(
+        default_factory=lambda: urllib3.PoolManager(timeout=5, retries=False)
+    )
+    children: list[children.Child] = field(default_factory=list)
+    stop: Interruption = field(default_factory=Interruption)
+
+    def end(self) -> None:
+        """Stop all processes."""
+        children.stop_all(self.children, self.stop.in_a_hurry)
+
+    def must_run(self) -> None:
+        """Raise ChildDied if one of them has ended."""
+        for child in self.children:
+            child.must_run()
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        """What ``path`` answers; None while it does not, or not well."""
+        try:
+            answer = self.http.request("GET", self.url + path)
+        except urllib3.exceptions.HTTPError:
+            return None
+        found: dict[str, Any] = answer.json()
+        return found if answer.status == 200 else None
+
+
+def refuse_unless_for_play(app: Flask, *, into_database_url: bool) -> None:
+    """Raise ClickException where made-up jobs have no place."""
+    settings = app.extensions["queue_settings"]
+    if needs_database_url(settings):
+        raise click.ClickException(
+            "the demo fills the database with made-up jobs, so it does not run in production"
+        )
+    if settings.database_url and not into_database_url:
+        raise click.ClickException(
+            "DATABASE_URL is set, and the demo would migrate that database and fill it with "
+            "made-up jobs: unset it, or give --into-database-url"
+        )
+
+
+def free_port(wanted: int) -> int:
+    """The port, or another one where that is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+            click.echo(f"Port {wanted} is taken; using {probe.getsockname()[1]}")
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def migrate(app: Flask) -> None:
+    """Bring the database to this release's schema."""
+    flask_migrate.upgrade()
+    db.engine.dispose()
+
+
+def start(
+    app: Flask, run: Running, port: int, *, workers: int, also: Mapping[str, str] | None = None
+) -> None:
+    """Start web and workers with the environment ``also``, and wait until web answers."""
+    environment = {
+        "DATABASE_URL": address_of(app).url,
+        "PORT": str(port),
+        # Whatever guards the queue of whoever tries it: the demo is for the machine itself.
+        "QUEUE_TOKENS": "",
+        "QUEUE_TOKENS_FILE": "",
+        "QUEUE_USERS": "",
+        "QUEUE_USERS_FILE": "",
+        "QUEUE_TRUSTED_PROXIES": "",
+        "QUEUE_PROXY_USER_HEADER": "",
+        **(also or {}),
+    }
+    home, logs = Path(app.root_path), Path(app.instance_path) / "demo" / str(port)
+    commands = children.procfile(home)
+    lines = {"web": commands["web"].replace(_EVERYWHERE, "127.0.0.1")}
+    lines |= {f"worker-{n}": commands["worker"] for n in range(1, workers + 1)}
+    for name, line in lines.items():
+        log = logs / f"{name}.log"
+        run.children.append(children.start(name, line, home=home, log=log, environment=environment))
+    _wait_until_ready(run)
+
+
+def _wait_until_ready(run: Running) -> None:
+    deadline = time.monotonic() + _START_S
+    while not run.stop.wait(0.1):
+        run.must_run()
+        if run.get("/readyz") is not None:
+            return
+        if time.monotonic() > deadline:
+            raise children.ChildDied(f"the web process does not answer at {run.url}/readyz")
+
+
+def introduce(app: Flask, run: Running) -> None:
+    """Say where everything is."""
+    address = make_url(address_of(app).url)
+    database = address.set(drivername="postgresql").render_as_string(hide_password=True)
+    logs = ", ".join(str(child.log) for child in run.children)
+    click.echo(
+        f"\n  Console   {click.style(run.url + '/', bold=True)}\n"
+        f"  API       {run.url}/api/jobs\n"
+        f"  Database  {database}\n"
+        f"  Logs      {logs}\n"
+        "\n  Ctrl-C stops all of it.\n"
+    )

@@ -1,0 +1,158 @@
+"""Three in the morning: every incident is ended from its banner, with no more clicks than promised.
+
+One begins at the first page, where the link in a page leads, and goes on from there by what is on
+the screen alone. Each activation counts, confirmations included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+import sqlalchemy as sa
+from playwright.sync_api import Locator, Page, expect
+from sqlalchemy.orm import Session
+
+from queueapp.commands.demo.incidents import clear, make
+from queueapp.commands.demo.incidents.catalogue import INCIDENTS
+from queueapp.commands.demo.incidents.lock import workers_wait
+from queueapp.commands.demo.incidents.stage import CREW
+from queueapp.jobs.models import Job
+from tests.browser.screen import refresh
+
+# A long page has fewer places where a keyboard stops.
+MOST_TABS = 120
+
+NEXT = "#verdict .verdict__text a:not(.button)"
+CONFIRM = "#dialog .button--main"
+
+
+class Operator:
+    """Somebody who was woken. ``clicks``: how often something was activated."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.clicks = 0
+
+    def press(self, where: str) -> None:
+        """Activate what stands there; there is one."""
+        target = self.page.locator(where)
+        expect(target).to_have_count(1)
+        self.reach(target)
+        self.clicks += 1
+
+    def reach(self, target: Locator) -> None:
+        """With the mouse."""
+        target.click()
+
+
+class Typist(Operator):
+    """The same by keyboard alone: Tab from where the focus is, then Enter."""
+
+    def reach(self, target: Locator) -> None:
+        """Go there place by place."""
+        target.wait_for()
+        for _ in range(MOST_TABS):
+            if target.evaluate("one => one === document.activeElement"):
+                break
+            self.page.keyboard.press("Tab")
+        expect(target).to_be_focused()
+        assert target.evaluate("one => getComputedStyle(one).outlineStyle") != "none"
+        self.page.keyboard.press("Enter")
+
+
+Walk = Callable[[str, Operator], int]
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What is pressed, one after the other, and what is to be read and to be so at the end."""
+
+    path: tuple[str, ...]
+    said: str
+    outcome: tuple[str, str, int] | None = None
+
+
+DRILLS = {
+    "no-workers": Drill((NEXT,), r"start one with flask work"),
+    "slots-held": Drill(
+        ("#verdict [data-verb=cancel]", CONFIRM),
+        r"Asked 3 running jobs to stop",
+        ("report.build", "running", 3),
+    ),
+    "locked": Drill((NEXT,), r"pid \d+ \(psql, \w+\) holds it"),
+    "poison": Drill(
+        (NEXT, "#group-verbs [data-verb=cancel]", "#begin .button--main"),
+        r"Done: 212 jobs cancelled",
+        ("mail.send", "cancelled", 212),
+    ),
+    "killer": Drill(
+        (NEXT, ".job__verbs [data-verb=cancel]", CONFIRM),
+        r"Cancelled 1 job\.",
+        ("import.catalogue", "cancelled", 1),
+    ),
+    "dead-worker": Drill(
+        (NEXT, ".job__verbs [data-verb=release]", CONFIRM),
+        r"Released 4 jobs\.",
+        ("sync.contact", "queued", 4),
+    ),
+    "bad-deploy": Drill(
+        (NEXT, "#group-verbs [data-verb=retry]", "#begin .button--main"),
+        r"Done: 840 jobs retried",
+        ("mail.send", "queued", 840),
+    ),
+}
+
+
+@pytest.fixture
+def walk(page: Page, live_server: str, session: Session, database_url: str) -> Walk:
+    """Walk a drill from the first page to its end; the number of clicks."""
+
+    def walked(name: str, operator: Operator) -> int:
+        drill = DRILLS[name]
+        with ExitStack() as stack:
+            make(session, name)
+            if name == "locked":
+                stack.enter_context(workers_wait(database_url, CREW))
+            page.goto(live_server)
+            for where in drill.path:
+                operator.press(where)
+            _read(page, drill.said)
+        if drill.outcome:
+            kind, status, number = drill.outcome
+            found = sa.select(sa.func.count()).where(Job.kind == kind, Job.status == status)
+            session.rollback()
+            assert session.scalar(found) == number
+        return operator.clicks
+
+    return walked
+
+
+def _read(page: Page, said: str) -> None:
+    """Wait for it; what a page shows of other sessions comes with a refresh."""
+    text = re.compile(said)
+    for _ in range(50):
+        if text.search(page.inner_text("body")):
+            return
+        page.wait_for_timeout(50)
+    refresh(page)
+    expect(page.locator("body")).to_contain_text(text)
+
+
+@pytest.mark.parametrize("name", DRILLS)
+def test_a_drill_takes_no_more_clicks_than_promised(name: str, page: Page, walk: Walk) -> None:
+    assert walk(name, Operator(page)) <= INCIDENTS[name].clicks
+
+
+@pytest.mark.slow
+def test_every_drill_can_be_walked_by_keyboard_alone(
+    page: Page, walk: Walk, session: Session
+) -> None:
+    for name in DRILLS:
+        assert walk(name, Typist(page)) <= INCIDENTS[name].clicks
+        # What a page asks for again may be gone next.
+        page.goto("about:blank")
+        clear(session)

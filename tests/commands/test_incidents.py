@@ -1,0 +1,242 @@
+"""``flask demo incident``: each one leads to its verdict, goes on as it should, and goes away."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from click.testing import Result
+from flask import Flask
+from flask.testing import FlaskClient, FlaskCliRunner
+from sqlalchemy.orm import Session
+
+from queueapp import create_app
+from queueapp.commands.demo.incidents import clear, make
+from queueapp.commands.demo.incidents.cast import Cast
+from queueapp.commands.demo.incidents.catalogue import INCIDENTS
+from queueapp.commands.demo.incidents.lock import workers_wait
+from queueapp.commands.demo.incidents.stage import CREW, MAIL, NotOurs
+from queueapp.jobs import audit, control, transitions
+from queueapp.jobs.models import Job, JobEvent
+from tests.console.conftest import words
+from tests.factories import make_job
+from tests.scenes import Scene
+
+ROOT = Path(__file__).parents[2]
+
+
+def verdict(client: FlaskClient) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/api/verdict").get_json()
+    return found
+
+
+def count(session: Session, *where: Any) -> int:
+    session.rollback()
+    return session.scalar(sa.select(sa.func.count()).select_from(Job).where(*where)) or 0
+
+
+def run(runner: FlaskCliRunner, *words: str) -> Result:
+    return runner.invoke(args=["demo", "incident", *words, "--into-database-url"])
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_it_leads_to_its_verdict_and_goes_away_without_a_trace(
+    name: str, client: FlaskClient, session: Session
+) -> None:
+    told = INCIDENTS[name]
+    mine = make_job(session, kind="a.b")
+    transitions.cancel(session, [mine.id], actor="user:ana")
+    session.commit()
+
+    make(session, name, jobs=600)
+    found = verdict(client)
+
+    assert (found["rule"], found["level"]) == (told.rule, told.level), found["sentence"]
+    assert found["next_path"]
+    # The ledger leads to the rows, as it would if all of it had happened.
+    *_, (_, report) = audit.check(session)
+    assert report.offenders == []
+
+    clear(session)
+    left = verdict(client)
+    assert (left["rule"], left["also"]) == ("healthy", [])
+    assert session.scalars(sa.select(Job.id)).all() == [mine.id]
+    assert set(session.scalars(sa.select(JobEvent.job_id))) == {mine.id}
+
+
+def test_an_incident_is_left_and_removed_by_command(
+    runner: FlaskCliRunner, client: FlaskClient, session: Session
+) -> None:
+    left = run(runner, "paused", "--leave")
+
+    assert left.exit_code == 0, left.output
+    assert "It says   RED Paused: The queue was paused by user:ana 14 h" in left.output
+    assert "Expected" not in left.output
+    assert verdict(client)["rule"] == "paused"
+
+    # What is put on hold in an incident ends with it.
+    control.hold_kind(session, MAIL, actor="user:ana", reason="drill")
+    session.commit()
+    gone = run(runner, "--clear")
+    assert (gone.exit_code, gone.output) == (0, "Removed 231 jobs.\n")
+    assert verdict(client)["rule"] == "healthy"
+    assert control.in_force(session).held_kinds == ()
+    assert run(runner, "--clear").output == "There was no incident.\n"
+
+
+def test_the_list_says_what_to_see_and_to_do(runner: FlaskCliRunner) -> None:
+    said = runner.invoke(args=["demo", "incident", "--list"]).output
+
+    for name, told in INCIDENTS.items():
+        assert f"{name}\n  verdict   {told.rule} ({told.level})\n" in said
+    assert said.count("you see") == said.count("you do") == said.count("clicks") == len(INCIDENTS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name one incident"),
+        (("paused", "--clear"), "name one incident"),
+        (("locked", "--leave"), "a lock ends with its process"),
+        (("meteor",), "'meteor' is not one of"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    runner: FlaskCliRunner, words: tuple[str, ...], said: str
+) -> None:
+    refused = run(runner, *words)
+
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"QUEUE_ENV": "production"}, "does not run in production"),
+        ({}, "DATABASE_URL is set"),
+    ],
+)
+def test_it_is_made_for_play_only(
+    database_url: str, session: Session, settings: dict[str, str], said: str
+) -> None:
+    runner = create_app({"DATABASE_URL": database_url, **settings}).test_cli_runner()
+
+    refused = runner.invoke(args=["demo", "incident", "paused", "--leave"])
+
+    assert refused.exit_code == 1
+    assert said in refused.stderr
+    assert count(session) == 0
+
+
+def test_it_keeps_away_from_real_workers_and_from_jobs_that_are_somebodys(
+    runner: FlaskCliRunner, session: Session
+) -> None:
+    make_job(session, kind=MAIL)
+    session.commit()
+    refused = run(runner, "poison", "--leave")
+    assert refused.exit_code == 1
+    assert "are due that are no drill's" in refused.stderr
+    # Nothing was touched, and of what was made nothing is left.
+    assert (count(session), count(session, Job.status == "queued")) == (1, 1)
+
+    Scene(session).worker("web-1:7:aa")
+    refused = run(runner, "paused", "--leave")
+    assert "worker:web-1:7:aa works on this database" in refused.stderr
+
+
+def test_what_was_cancelled_ends_and_the_rest_is_worked_off(
+    app: Flask, client: FlaskClient, session: Session, database_url: str
+) -> None:
+    stage = make(session, "slots-held")
+    long = [claim.id for claim, _ in stage.leases]
+    with Cast(stage, database_url) as cast:
+        cast.tick()
+        assert count(session, Job.status == "running", Job.id.in_(long)) == 3
+        # For as long as it is played, nobody misses its workers.
+        seen = words(client.get("/workers").text)
+
+        transitions.cancel(session, long, actor="user:ana")
+        session.commit()
+        cast.tick()
+
+    assert "3 live workers , 3 of 3 slots busy." in seen
+    assert count(session, Job.status == "cancelled", Job.id.in_(long)) == 3
+    assert count(session, Job.status == "succeeded", Job.kind == MAIL) > 2
+    # What waits is worked off from here on.
+    assert verdict(client)["rule"] == "falling_behind"
+
+
+def test_a_pause_and_jobs_of_others_are_left_alone(session: Session, database_url: str) -> None:
+    stage = make(session, "paused")
+    with Cast(stage, database_url) as cast:
+        cast.tick()
+        assert count(session, Job.status != "queued") == 0
+
+        control.resume(session, actor="user:ana")
+        session.commit()
+        cast.tick()
+        assert count(session, Job.status == "succeeded") == 9
+
+        make_job(session, kind=MAIL, priority=9)
+        session.commit()
+        with pytest.raises(NotOurs):
+            cast.tick()
+    assert count(session, Job.status == "running") == 0
+
+
+def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
+    client: FlaskClient, session: Session, database_url: str
+) -> None:
+    stage = make(session, "locked")
+    with workers_wait(database_url, CREW) as waits:
+        locks = _reading(client, "locks")
+        while "No connection" in locks["sentence"]:
+            locks = _reading(client, "locks")
+
+        assert "(psql, " in locks["sentence"]
+        # As the page says; then workers go on by themselves.
+        end = locks["command"].rstrip(";")
+        with Cast(stage, database_url, is_blocked=waits) as cast:
+            cast.tick()
+            assert count(session, Job.status == "succeeded") == 2
+            session.execute(sa.text(end))
+            session.commit()
+            while waits():
+                pass
+            cast.tick()
+    assert count(session, Job.status == "succeeded") == 11
+    assert "No connection" in _reading(client, "locks")["sentence"]
+
+
+def _reading(client: FlaskClient, code: str) -> dict[str, Any]:
+    readings: list[dict[str, Any]] = client.get("/api/system").get_json()["readings"]
+    return next(one for one in readings if one["code"] == code)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_it_is_played_with_a_console_of_its_own_until_it_ends(
+    database_url: str, session: Session
+) -> None:
+    words = ["demo", "incident", "slots-held", "--into-database-url", "--duration", "3s"]
+    done = subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "wsgi", *words],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Open      http://127\.0\.0\.1:\d+/\n  It says   RED Stalled: ", done.stdout)
+    assert re.search(r"\d\d:\d\d:\d\d  RED Stalled\n", done.stdout)
+    assert done.stdout.endswith("The incident is over and removed.\n")
+    assert count(session) == 0

@@ -63,7 +63,7 @@ _NOT_ALL = {
     ("cancel", Status.RUNNING): "running, and asked to stop already",
     ("unhold", Status.HELD): "held with their kind: lift that hold instead",
     ("run-now", Status.QUEUED): "queued, and due already",
-    (UNDO, CHANGED): "something has happened to them since, or they are gone",
+    (UNDO, CHANGED): "changed since, or gone",
     (UNDO, ASKED_TO_STOP): "asked to stop while they ran, which cannot be taken back",
 }
 
@@ -112,21 +112,17 @@ def word_to_type(made: Operation) -> str | None:
     return WORDS[made.verb].button.lower() if must_type(made) and made.is_of_everything else None
 
 
-def others_of(made: Operation) -> list[tuple[str, str]]:
+def others_of(made: Operation) -> list[str]:
     """The jobs of the filter that stay as they are: how many, and why."""
-    more = "" if made.others.whole else "+"
-    return [
-        (f"{number:,}{more}", _why_not(made.verb, name))
-        for name, number in made.others.by_status.items()
-        if number
-    ]
-
-
-def _why_not(verb: str, name: str) -> str:
-    if (verb, name) in _NOT_ALL:
-        return _NOT_ALL[verb, name]
-    able = " or ".join(VERBS[verb].statuses) if verb in VERBS else "others"
-    return f"{name}; only those {able} can be {WORDS[verb].done}"
+    more, verb = "" if made.others.whole else "+", made.verb
+    numbers = {name: f"{number:,}{more}" for name, number in made.others.by_status.items()}
+    special = {name: _NOT_ALL[verb, name] for name in numbers if (verb, name) in _NOT_ALL}
+    told = [f"{numbers[name]} {why}" for name, why in special.items()]
+    rest = [f"{number} {name}" for name, number in numbers.items() if name not in special]
+    if rest:
+        able = " or ".join(VERBS[verb].statuses)
+        told.append(f"{', '.join(rest)}: only {able} ones can be {WORDS[verb].done}")
+    return told
 
 
 def place_of(made: Operation) -> str | None:
@@ -182,6 +178,8 @@ def _counting(made: Operation) -> str:
 
 
 def _effect(made: Operation) -> str:
+    if place := place_of(made):
+        return f"They move in the line: {place}."
     if made.undoes is None:
         return WORDS[made.verb].effect
     return f"{_BACK[made.how['verb']]} {_ONLY_UNCHANGED}"

@@ -69,7 +69,7 @@ def test_a_plan_says_what_it_leaves_alone_and_why(console: Console, session: Ses
 
     assert "Cancel 2 jobs?" in text
     assert "1 running, and asked to stop already" in text
-    assert "3 succeeded; only those queued or held or running can be cancelled" in text
+    assert "3 succeeded: only queued or held or running ones can be cancelled" in text
 
 
 def test_what_is_due_is_the_due_of_the_plan(console: Console, session: Session) -> None:
@@ -174,7 +174,7 @@ def test_an_operation_is_undone_from_its_page(console: Console, session: Session
 
     assert first.location == again.location != address
     assert "Put back 2 jobs?" in page
-    assert "1 something has happened to them since" in page
+    assert "1 changed since, or gone" in page
     assert "at their former place in the line" in page
     assert "Done: 2 jobs put back" in words(console.get(first.location))
     assert rows(session) == [("queued", 4)] * 3

@@ -17,6 +17,7 @@ from flask import Flask
 from queueapp import (
     api,
     auth,
+    checkup,
     commands,
     config,
     connections,
@@ -70,7 +71,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         )
     )
     # Last: it looks at all routes.
-    for edge in (auth, judgement, error_handlers, api, console, commands, mounted):
+    for edge in (auth, judgement, checkup, error_handlers, api, console, commands, mounted):
         edge.init_app(app)
     return app
 

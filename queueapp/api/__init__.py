@@ -45,7 +45,6 @@ def init_app(app: Flask) -> None:
     intake.init_app(app)
     leases.init_app(app)
     app.before_request(_refuse_parameters)
-    system.init_app(app)
     metrics.init_app(app)
     app.after_request(_say_version)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from alembic.script import ScriptDirectory
 from flask import Blueprint, Response, current_app
 
 from queueapp import judgement
@@ -15,6 +12,7 @@ from queueapp.auth import open_to_all
 from queueapp.extensions import db
 from queueapp.jobs import readiness
 from queueapp.jobs.queries import bound_reads
+from queueapp.schema import schema_head
 
 bp = Blueprint("health", __name__)
 
@@ -61,13 +59,3 @@ def readyz() -> Response:
             "warnings": ready.warnings,
         }
     )
-
-
-def schema_head() -> str | None:
-    """The revision of the schema that this release needs."""
-    return _head(current_app.extensions["migrate"].directory)
-
-
-@cache
-def _head(directory: str) -> str | None:
-    return ScriptDirectory(directory).get_current_head()

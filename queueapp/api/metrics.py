@@ -9,11 +9,11 @@ from flask import Blueprint, Flask, Response, current_app
 from queueapp import judgement
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.exposition import CONTENT_TYPE, exposition
-from queueapp.api.health import schema_head
 from queueapp.auth import Permission, permits
 from queueapp.extensions import db
 from queueapp.jobs.metrics import FAMILIES, Measured, Scrape, measure, samples
 from queueapp.judgement import Look
+from queueapp.schema import schema_head
 from queueapp.shared import OLD_S, Shared, Snapshot, life_s
 from queueapp.version import VERSION
 

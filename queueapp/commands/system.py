@@ -10,7 +10,8 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 
 from queueapp.api.describe import json_text
-from queueapp.api.system import described, read_system
+from queueapp.api.system import described
+from queueapp.checkup import read_system
 from queueapp.commands import layout
 from queueapp.jobs.system.told import Finding, Table, Tone
 

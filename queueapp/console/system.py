@@ -7,8 +7,8 @@ from typing import Any
 
 from flask import Response
 
-from queueapp.api.system import shared_system
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.checkup import present_system
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.jobs.system.told import System, Tone
@@ -21,7 +21,7 @@ CELL_LENGTH = 160
 @permits(Permission.READ)
 def system() -> Response:
     """Show every reading of the system."""
-    found = shared_system()
+    found = present_system()
     return answer(
         "system",
         as_of=found.now,

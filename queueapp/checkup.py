@@ -1,0 +1,53 @@
+"""How well the database serves the queue: one look for the page, the API and the command."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flask import Flask, current_app
+from sqlalchemy.orm import Session
+
+from queueapp import judgement
+from queueapp.auth import Permission, current_principal
+from queueapp.config import Settings
+from queueapp.errors import DatabaseUnavailable
+from queueapp.extensions import db
+from queueapp.jobs.system.report import report
+from queueapp.jobs.system.told import Asked, System
+from queueapp.schema import schema_head
+from queueapp.shared import Shared, Snapshot, life_s
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share the readings: once with the texts of others' queries, once without."""
+    app.extensions["queue_system"] = {
+        sees_queries: Shared(
+            partial(read_system, app, sees_queries=sees_queries),
+            life_s=life_s(app),
+            name_failure=judgement.name_failure,
+        )
+        for sees_queries in (False, True)
+    }
+
+
+def present_system() -> System:
+    """Every reading as the present principal may see it, read once for all who look.
+
+    Raises DatabaseUnavailable when there is none that says anything of now.
+    """
+    # The texts of other people's queries may hold secrets.
+    shared = current_app.extensions["queue_system"][current_principal().may(Permission.ADMIN)]
+    snapshot: Snapshot[System] = shared.get()
+    if snapshot.present is None:
+        raise DatabaseUnavailable(snapshot.failure or "it has not been read yet", retry_after=5)
+    return snapshot.present
+
+
+def read_system(app: Flask, *, sees_queries: bool) -> System:
+    """Take every reading for ``app`` now. Raises what the database raises."""
+    settings: Settings = app.extensions["queue_settings"]
+    with app.app_context(), Session(db.engine) as session:
+        return report(
+            session,
+            Asked(revision=schema_head(), sees_queries=sees_queries, pooled=settings.pooler),
+        )

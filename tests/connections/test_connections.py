@@ -190,3 +190,18 @@ def test_a_connection_is_known_for_its_workers_whatever_the_server_makes_of_the_
 
         assert kept == name
         assert told_by(kept) == short_name(worker)
+
+
+@pytest.mark.parametrize(
+    ("settings", "nameless"),
+    [
+        ({"DATABASE_URL": "postgresql://nowhere/none"}, False),
+        ({"DATABASE_URL": "postgresql://nowhere/none?application_name=mine"}, True),
+        ({"DATABASE_URL": "postgresql://nowhere/none", "QUEUE_POOLER": "1"}, True),
+        ({"DATABASE_URL": ""}, False),
+    ],
+)
+def test_a_worker_knows_whether_its_connections_bear_its_name(
+    settings: dict[str, str], nameless: bool
+) -> None:
+    assert connections.is_nameless(load(settings)) is nameless

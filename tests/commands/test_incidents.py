@@ -173,6 +173,20 @@ def test_what_was_cancelled_ends_and_the_rest_is_worked_off(
     assert verdict(client)["rule"] == "falling_behind"
 
 
+def test_holds_are_carried_out_and_lifted(session: Session, database_url: str) -> None:
+    stage = make(session, "retry-storm")
+    with Cast(stage, database_url) as cast:
+        control.hold_kind(session, MAIL, actor="user:ana", reason="the provider is down")
+        session.commit()
+        cast.tick()
+        assert count(session, Job.status == "held") == 240
+
+        control.unhold_kind(session, MAIL, actor="user:ana")
+        session.commit()
+        cast.tick()
+    assert count(session, Job.status == "held") == 0
+
+
 def test_a_pause_and_jobs_of_others_are_left_alone(session: Session, database_url: str) -> None:
     stage = make(session, "paused")
     with Cast(stage, database_url) as cast:

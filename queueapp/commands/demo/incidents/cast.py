@@ -6,7 +6,7 @@ They are played by rows and by idle connections that bear their names. Nothing r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
@@ -14,18 +14,19 @@ from typing import Self
 import sqlalchemy as sa
 
 from queueapp.commands.demo.incidents.lock import connect
-from queueapp.commands.demo.incidents.stage import LEASE_S, PRODUCER, Stage
+from queueapp.commands.demo.incidents.stage import LEASE_S, Stage
 from queueapp.errors import OperationBusy, OperationNotFound
-from queueapp.jobs import control, operations, transitions
+from queueapp.jobs import control, operations
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
+from queueapp.jobs.expiry import lift_expired
+from queueapp.jobs.holds import Holds
 from queueapp.jobs.models import Job
-from queueapp.jobs.status import Event, Reason, Status
+from queueapp.jobs.queries import database_now
+from queueapp.jobs.status import Event
 
 _SIGN_S, _LINE_S = 20.0, 60.0
 _HOUSEKEEPING = "housekeeping:drill"
-# Jobs that one tick moves aside, or back.
-_BATCH = 500
 
 
 class Cast:
@@ -41,6 +42,7 @@ class Cast:
         self._url = url
         self._is_blocked = is_blocked
         self._connections = ExitStack()
+        self._holds = Holds()
         self._signed = self._lined = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -68,6 +70,7 @@ class Cast:
         if not self._is_blocked():
             self._stage.renew()
             self._obey()
+            self._keep_house()
             self._try_canaries()
             self._work_off()
 
@@ -96,28 +99,18 @@ class Cast:
                 operations.advance(session, operation_id, actor=_HOUSEKEEPING)
             session.commit()
 
-    def _move_held(self, kinds: Sequence[str]) -> None:
-        """Move aside what is on hold with its kind, and bring back what is not any more."""
+    def _keep_house(self) -> None:
+        """Lift what has run out, and move aside or back what is on hold with its kind."""
         session = self._stage.session
-        mine = sa.select(Job.id).where(Job.producer == PRODUCER).limit(_BATCH)
-        waiting = mine.where(Job.status == Status.QUEUED, Job.kind.in_(kinds))
-        lifted = mine.where(
-            Job.status == Status.HELD, Job.held_for == "kind", Job.kind.not_in(kinds)
-        )
-        ids = session.scalars(waiting).all()
-        transitions.hold(
-            session, ids, actor=_HOUSEKEEPING, reason=Reason.KIND_HELD, held_for="kind"
-        )
-        ids = session.scalars(lifted).all()
-        transitions.unhold(
-            session, ids, actor=_HOUSEKEEPING, reason=Reason.KIND_UNHELD, held_for="kind"
-        )
+        lift_expired(session, actor=_HOUSEKEEPING)
+        session.commit()
+        controls, now = control.in_force(session), database_now(session)
+        self._holds.tick(session, controls, now, actor=_HOUSEKEEPING)
         session.commit()
 
     def _work_off(self) -> None:
         stage = self._stage
         switches = control.in_force(stage.session)
-        self._move_held(switches.held_kinds)
         kinds = tuple(kind for kind in stage.works if kind not in switches.held_kinds)
         slots = sum(sign["slots"] for sign in stage.signs.values()) - len(stage.leases)
         if not switches.pause and kinds and slots > 0:

@@ -184,7 +184,7 @@ INCIDENTS: dict[str, Incident] = {
     "paused": Incident(
         "paused", "red",
         "Paused by ana 14 hours ago for a migration, and forgotten: 231 mails are due behind it.",
-        "Read who paused it and why; resume, confirm.",
+        "The banner says who paused it and why, and leads to the question; resume.",
         2, _paused,
     ),
     "no-workers": Incident(
@@ -227,7 +227,8 @@ INCIDENTS: dict[str, Incident] = {
     "retry-storm": Incident(
         "retry_storm", "amber",
         "Seven of ten starts are retries: the mail server refuses connections.",
-        "The banner leads to the error; hold mail.send, confirm. Later lift the hold, spread.",
+        "The banner leads to the error; hold mail.send, confirm. When the server is back, there as"
+        " well: unhold it, spread over some minutes.",
         3, _retry_storm,
     ),
     "bad-deploy": Incident(
@@ -240,7 +241,7 @@ INCIDENTS: dict[str, Incident] = {
     "runaway": Incident(
         "falling_behind", "amber",
         "One kind comes faster than it ends, for ten minutes; thousands are due.",
-        "The banner leads to the due jobs; select all of the kind, cancel, type their number.",
+        "The banner leads to the due jobs of the kind; all that match, cancel, type their number.",
         4, _runaway,
     ),
 }  # fmt: skip

@@ -8,15 +8,21 @@ const panel = () => $("#panel");
 const dialog = $("#dialog");
 const help = $("#help");
 
-// --- The refresh: paused by the reader, while nobody looks, and for longer after each failure ---
+// --- The refresh: paused by the reader, rare while nobody looks, and later after each failure ---
 
 const WAITS = [5, 10, 20, 60];
-const refresh = { paused: sessionStorage.getItem("paused") === "1", failures: 0, next: 0, clock: 0 };
+const HIDDEN_WAIT = 60_000; // so that title and icon of a tab behind others stay right
+// What the reader has set: never by itself, or so many seconds apart at the least.
+const pace = document.documentElement.dataset.pace;
+const refresh = {
+  paused: (sessionStorage.getItem("paused") ?? (pace === "off" ? "1" : "0")) === "1",
+  failures: 0, next: 0, clock: 0, at: Date.now(),
+};
 
 const isPoll = (ctx) => ctx.sourceElement?.id === "panel";
 const isIdle = () =>
-  document.hidden || refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next ||
-  isReadingLog();
+  refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next || isReadingLog() ||
+  (document.hidden && Date.now() < refresh.at + HIDDEN_WAIT);
 // The log would run away from under a reader: it waits until the top is in sight again.
 const isReadingLog = () => scrollY > 200 && panel()?.matches(".events[data-live]");
 
@@ -39,14 +45,15 @@ function refreshNow() {
   if (panel()) htmx.trigger(panel(), "refresh");
 }
 
-function succeeded(asOf, verdict) {
+function succeeded(asOf, clock, verdict) {
   showVerdict(verdict);
   if (refresh.failures) say($("#live"), "The connection is back.");
-  Object.assign(refresh, { failures: 0, next: 0, clock: Date.parse(asOf) - Date.now() });
+  const next = Number(pace) ? Date.now() + pace * 1000 - 500 : 0;
+  Object.assign(refresh, { failures: 0, next, clock: Date.parse(asOf) - Date.now() });
   const shown = $("#as-of time");
   if (!shown) return;
   shown.dateTime = asOf;
-  shown.textContent = asOf.slice(11, 19);
+  shown.textContent = clock;
   $("#as-of-note").textContent = "";
   delete $("#as-of").dataset.stale;
   delete panel().dataset.stale;
@@ -61,19 +68,26 @@ function failed(status, retryAfter) {
   const why = status === 403 ? "not allowed any more" : status === 404 ? "it is gone" : "no answer";
   $("#as-of-note").textContent = `· ${why}, retrying in ${seconds} s`;
   $("#as-of").dataset.stale = panel().dataset.stale = "";
+  // Nobody has looked for ten seconds and more: what the tab says of the queue is not known any more.
+  if (refresh.failures > 1 && (!status || status >= 500)) showVerdict("unknown Unknown");
 }
+
+// The question of an operation: the button that had the focus goes with it.
+let answered = false;
 
 document.addEventListener("htmx:config:request", (event) => {
   const { ctx } = event.detail;
+  if (ctx.sourceElement?.id === "begin") answered = true;
   if (!isPoll(ctx)) return;
   if (ctx.sourceEvent?.type === "every" && isIdle()) return event.preventDefault();
+  refresh.at = Date.now();
   ctx.request.timeout = 8000;
   if (isBusyInRows()) ctx.request.body.set("upto", firstShownId());
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (!isPoll(ctx)) return;
   const { status, headers } = ctx.response;
-  if (status < 400) succeeded(headers.get("Queue-As-Of"), headers.get("Queue-Verdict"));
+  if (status < 400) succeeded(...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
   else failed(status, headers.get("Retry-After"));
 });
 // A panel that could not be had stays as it was; no notice for each failed poll.
@@ -201,6 +215,10 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     ticked.clear();
     document.activeElement?.id || say($("#live"), "The list is filtered.");
   }
+  if (answered && !$("#begin")) {
+    answered = false;
+    $("#operation-title")?.focus();
+  }
   if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
   showTicks();
   tellAges();
@@ -247,7 +265,7 @@ function move(step) {
 
 const inRow = (selector) => document.getElementById(current ?? "")?.querySelector(selector);
 const verb = (name) =>
-  (inRow(`a[data-verb=${name}]`) || $(`.job__verbs [data-verb=${name}]`))?.click();
+  (inRow(`a[data-verb=${name}]`) || $(`:is(.job__verbs, #group-verbs) [data-verb=${name}]`))?.click();
 const go = (selector) => $(selector)?.click();
 const copyLink = async () => {
   await navigator.clipboard?.writeText(location.href);
@@ -255,7 +273,8 @@ const copyLink = async () => {
 };
 const KEYS = {
   "?": () => help.showModal(),
-  "/": () => $("#filter input:not([type=hidden]), #filter select")?.focus(),
+  "/": () => $("#jump")?.focus(),
+  f: () => $("#filter input:not([type=hidden]), #filter select")?.focus(),
   j: () => move(1),
   k: () => move(-1),
   x: (event) => { const box = inRow("input[name=id]"); if (box) tick(box, !box.checked, event.shiftKey); },
@@ -268,15 +287,13 @@ const KEYS = {
   "]": () => go(".pager [rel=next]"),
   y: copyLink,
 };
-const PLACES = { n: "Now", j: "Jobs", e: "Errors", k: "Kinds", l: "Events", w: "Workers", s: "System" };
-const place = (label) => $$(".top__nav a").find((link) => link.textContent.trim() === label);
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem("keys") === "off") return;
   if (event.target.matches("input:not([type=checkbox]), select, textarea") || $("dialog[open]")) return;
-  const label = Date.now() - pendingG < 1000 && PLACES[event.key];
+  const place = Date.now() - pendingG < 1000 && $(`[data-key="${CSS.escape(event.key)}"]`);
   pendingG = event.key === "g" ? Date.now() : 0;
-  if (label) return place(label)?.click();
+  if (place) return place.click();
   const act = KEYS[event.key] ?? (event.key === "X" ? KEYS.x : null);
   if (!act) return;
   event.preventDefault();
@@ -285,10 +302,11 @@ document.addEventListener("keydown", (event) => {
 
 // --- Beginning ---
 
-for (const id of ["#pause", "#theme", "#help-button"]) if ($(id)) $(id).hidden = false;
+for (const id of ["#pause", "#theme", "#help-button", "#own-zone"]) if ($(id)) $(id).hidden = false;
 $("#pause")?.addEventListener("click", togglePause);
 $("#theme").addEventListener("click", nextTheme);
 $("#help-button").addEventListener("click", () => help.showModal());
+$("#own-zone")?.addEventListener("click", () => ($("#zone").value = Intl.DateTimeFormat().resolvedOptions().timeZone));
 $("#keys-on").checked = localStorage.getItem("keys") !== "off";
 $("#keys-on").addEventListener("change", ({ target }) => localStorage.setItem("keys", target.checked ? "on" : "off"));
 if ($("#as-of time")) refresh.clock = Date.parse($("#as-of time").dateTime) - Date.now();

@@ -17,7 +17,14 @@ from flask import Blueprint, Response, current_app, render_template, request
 from markupsafe import Markup, escape
 
 from queueapp import errors
-from queueapp.api import answers, lease_answers, lease_schemas, operation_schemas, verdict
+from queueapp.api import (
+    answers,
+    lease_answers,
+    lease_schemas,
+    operation_schemas,
+    switches,
+    verdict,
+)
 from queueapp.api.bulk import MOST_ITEMS
 from queueapp.api.contract import (
     API_VERSION,
@@ -62,7 +69,8 @@ MODELS = (
     lease_schemas.Defer, lease_schemas.Release,
     operation_schemas.Operation, operation_schemas.OperationFilter,
     operation_schemas.OperationsPage, operation_schemas.OperationSummary,
-    operation_schemas.JobsCount, verdict.Verdict, answers.SystemReport, answers.SystemReading,
+    operation_schemas.JobsCount, switches.SwitchAnswer, switches.Switches, verdict.Verdict,
+    answers.SystemReport, answers.SystemReading,
 )  # fmt: skip
 # What, how much, and the codes beyond it.
 LIMITS = (

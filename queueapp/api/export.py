@@ -48,7 +48,7 @@ _MORE = (
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """How a list is written: ``head`` of the names, ``lines`` of names and a page of rows."""
 
     name: str
@@ -74,7 +74,7 @@ bp = Blueprint("api_export", __name__, url_prefix="/api")
 )
 def ndjson() -> Response:
     """Export a list of jobs as NDJSON: one job a line."""
-    return _export(_NDJSON)
+    return _export(NDJSON)
 
 
 @bp.get("/jobs.csv")
@@ -90,29 +90,38 @@ def ndjson() -> Response:
 )
 def comma_separated() -> Response:
     """Export a list of jobs as CSV, for spreadsheets."""
-    return _export(_CSV)
+    return _export(CSV)
 
 
-def _export(form: _Form) -> Response:
+def _export(form: Form) -> Response:
     query = read_query(ExportQuery)
     names, where = fields_of(query), allowed(query)
+    return send(form, "jobs", names, pages_of(db.engine, where, names, for_reader()))
+
+
+def send(
+    form: Form, name: str, names: Sequence[str], pages: Generator[Rows, None, None]
+) -> Response:
+    """Answer with a list of any length as the file ``name``; each page is read when it is due.
+
+    Raises TooManyWaiters, and what reading the first page raises.
+    """
     with ExitStack() as place:
         place.enter_context(a_place_to_wait())
-        pages = pages_of(db.engine, where, names, for_reader())
         # What the database refuses is answered as a refusal, while there is still time for one.
         first = next(pages)
         done = place.pop_all()
     hurry_the_caller(STANDSTILL_S)
     texts = _texts(form, names, chain((first,), pages), done)
     response = Response(texts, content_type=form.content_type)
-    response.headers["Content-Disposition"] = f'attachment; filename="jobs.{form.name}"'
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}.{form.name}"'
     # A reader may leave before the end, or before the beginning.
     response.call_on_close(done.close)
     return response
 
 
 def _texts(
-    form: _Form, names: Sequence[str], pages: Iterable[Rows], done: ExitStack
+    form: Form, names: Sequence[str], pages: Iterable[Rows], done: ExitStack
 ) -> Iterator[str]:
     with done:
         yield form.head(names)
@@ -180,5 +189,5 @@ def _cell(name: str, value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
-_NDJSON = _Form("ndjson", "application/x-ndjson", _no_head, _json_lines)
-_CSV = _Form("csv", "text/csv; charset=utf-8; header=present", _csv_head, _csv_lines)
+NDJSON = Form("ndjson", "application/x-ndjson", _no_head, _json_lines)
+CSV = Form("csv", "text/csv; charset=utf-8; header=present", _csv_head, _csv_lines)

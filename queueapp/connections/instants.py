@@ -5,7 +5,7 @@ The driver refuses a whole answer for one of them; a page that shows jobs shows 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -14,9 +14,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-# With room on both sides for whoever adds a span or takes one away.
-EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
-LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+from queueapp.jobs.instants import EARLIEST, LATEST, nearest
 
 _OID = psycopg.adapters.types["timestamptz"].oid
 
@@ -35,8 +33,7 @@ class _Nearest(Loader):
         try:
             instant: datetime = self._usual.load(data)
         except DataError:
-            text = bytes(data)
-            return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
+            return nearest(bytes(data).decode())
         return min(max(instant, EARLIEST), LATEST)
 
 

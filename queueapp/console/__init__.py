@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import banner, filters, frame, kinds, overview, workers
-from queueapp.console.errors import group_address
+from queueapp.console import banner, errors, failures, filters, frame, kinds, overview, workers
 from queueapp.console.routes import bp
 
 
@@ -17,11 +16,12 @@ def init_app(app: Flask) -> None:
     """Register the pages, the template filters and what every page's frame needs."""
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals["group_address"] = group_address
+    app.jinja_env.globals["group_address"] = errors.group_address
     filters.init_app(app)
     frame.init_app(app)
     banner.init_app(app)
     overview.init_app(app)
     workers.init_app(app)
     kinds.init_app(app)
+    failures.init_app(app)
     app.register_blueprint(bp)

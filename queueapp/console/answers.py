@@ -7,17 +7,20 @@ answer to the same mark is 304. What is rendered lazily is then not even read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
 from typing import Any
 
 from flask import Response, current_app, render_template, request
 
 from queueapp.auth import current_principal
-from queueapp.console.filters import iso
+from queueapp.console import preferences
+from queueapp.console.filters import clock, iso
 
 Context = Callable[[], Mapping[str, Any]]
 PANELS = ("panel", "dialog-body")
+# Drawn panels that are kept for other tabs: of a few pages, roles and filters.
+MOST_KEPT = 16
 
 
 def wants_panel() -> bool:
@@ -26,17 +29,34 @@ def wants_panel() -> bool:
     return request.headers.get("HX-Request-Type") == "partial" and target in PANELS
 
 
-def answer(name: str, *, as_of: datetime, mark: str, context: Context) -> Response:
+def answer(
+    name: str, *, as_of: datetime, mark: str, context: Context, is_shared: bool = False
+) -> Response:
     """Answer with the page ``name`` or its panel.
 
     ``mark`` changes whenever the panel would; ``context`` is called only if it is to be rendered.
+    ``is_shared``: what was read at ``as_of`` serves many tabs, and so does the panel drawn of it.
     """
     tag = _tag(name, mark)
     panel = wants_panel()
     if panel and request.headers.get("HX-PTag") == tag:
         return _with_headers(Response(status=304), as_of, tag)
-    body = render(name, panel=panel, as_of=as_of, ptag=tag, **context())
+
+    def drawn() -> str:
+        return render(name, panel=panel, as_of=as_of, ptag=tag, **context())
+
+    body = _once((tag, as_of, request.url_root), drawn) if panel and is_shared else drawn()
     return _with_headers(Response(body, mimetype="text/html"), as_of, tag)
+
+
+def _once(key: Hashable, draw: Callable[[], str]) -> str:
+    kept: dict[Hashable, str] = current_app.extensions.setdefault("queue_panels", {})
+    body = kept.get(key)
+    if body is None:
+        body = kept[key] = draw()
+        for old in list(kept)[:-MOST_KEPT]:
+            kept.pop(old, None)
+    return body
 
 
 def render(name: str, *, panel: bool, **context: Any) -> str:
@@ -51,12 +71,14 @@ def render(name: str, *, panel: bool, **context: Any) -> str:
 def _with_headers(response: Response, as_of: datetime, tag: str) -> Response:
     response.headers["HX-PTag"] = tag
     response.headers["Queue-As-Of"] = iso(as_of)
+    response.headers["Queue-Clock"] = clock(as_of, zone=preferences.present().tz)
     response.headers["Vary"] = "HX-Request-Type, HX-Target"
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 def _tag(name: str, mark: str) -> str:
-    """Everything else that a panel depends on is in here: its address, the reader's role."""
-    parts = (name, request.full_path, current_principal().role, current_app.debug, mark)
+    """All else that a panel depends on is in here: its address, the reader's role and zone."""
+    who = (current_principal().role, preferences.present().zone)
+    parts = (name, request.full_path, *who, current_app.debug, mark)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

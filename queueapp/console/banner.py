@@ -19,6 +19,9 @@ from queueapp.judgement import Look
 HEADER = "Queue-Verdict"
 # Next steps that ask before they act, in a dialog where scripts run.
 _QUESTIONS = ("/resume",)
+# How long a page waits for a look that only its badge needs: less than its script waits for the
+# page, for a slow one must not take the threads.
+BADGE_WAIT_S = 5.0
 # How each level looks; the word says it without colour.
 TONES = {
     Level.GREEN: "good", Level.AMBER: "careful", Level.RED: "bad", Level.UNKNOWN: "unknown",
@@ -120,13 +123,21 @@ def _say(response: Response) -> Response:
 
 
 def _look(*, fresh: bool = True) -> Look | None:
-    """The shared look; where everybody looks for himself, none is taken for a badge alone."""
+    """The shared look, one for the whole answer; nobody waits for it twice."""
     if g.get("principal") is None or request.blueprint != bp.name:
         return None
+    if "verdict_look" not in g:
+        g.verdict_look = _taken(fresh=fresh)
+    found: Look | None = g.verdict_look
+    return found
+
+
+def _taken(*, fresh: bool) -> Look | None:
+    """Where everybody looks for himself, none is taken for a badge alone."""
     app = _app()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
-    return judgement.present(app)
+    return judgement.present(app, wait_s=BADGE_WAIT_S)
 
 
 def _app() -> Any:

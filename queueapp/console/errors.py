@@ -17,13 +17,14 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
+from queueapp.console.failures import Failures, shared_failures
 from queueapp.console.filters import cut
 from queueapp.console.kinds import kind_address
 from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
 from queueapp.console.readings import tried
 from queueapp.console.sparks import Spark, spark_of
-from queueapp.errors import BadRequest, PageNotFound
+from queueapp.errors import BadRequest, DatabaseUnavailable, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
 from queueapp.jobs.frames import own_frames
@@ -59,17 +60,20 @@ def group_address(fingerprint: str | None) -> str | None:
 @permits(Permission.READ)
 def errors() -> AnyResponse:
     """Show the causes of the newest failures, and of what waits to be tried again."""
-    kind, session = request.args.get("kind", "").strip(), db.session()
+    kind = request.args.get("kind", "").strip()
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(url_for(".errors"))
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    snapshot = shared_failures().get()
+    look = snapshot.present
+    if look is None:
+        failure = snapshot.failure or "it has not been read yet"
+        raise DatabaseUnavailable(f"{failure}; try again", retry_after=5)
     response = answer(
         "errors",
-        as_of=pulse.now,
-        # The small charts move on with the minute.
-        mark=f"{pulse.mark} {pulse.now:%H:%M}",
-        context=lambda: _causes(session, pulse.now, kind),
+        as_of=look.pulse.now,
+        mark=look.mark,
+        context=lambda: _causes(look, kind),
+        is_shared=True,
     )
     # A poll must not add to the browser's history; a changed filter must, without its empty field.
     if request.headers.get("HX-Source", "").endswith("#filter"):
@@ -128,12 +132,12 @@ def _filter(session: Session, fingerprint: str, verb: str) -> JobFilter:
     return JobFilter(status=(Status.QUEUED, *held), fingerprint=fingerprint)
 
 
-def _causes(session: Session, now: datetime, kind: str) -> Mapping[str, Any]:
-    window = tried(session, queries.failure_window)
-    line = tried(session, queries.waiting_line)
-    deploy = tried(session, queries.last_deploy, now)
+def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
+    session, now = db.session(), look.pulse.now
+    window, line, deploy = look.window, look.line, look.deploy
     looked = window.value or Window([], None, False)
     waits = line.value or Line({}, False)
+    queries.bound_reads(session)
     groups = tried(session, queries.groups_of, looked, waits, now, kind=kind or None)
     shown, number = groups.value or ([], 0)
     return {
@@ -142,6 +146,7 @@ def _causes(session: Session, now: datetime, kind: str) -> Mapping[str, Any]:
         "line": waits,
         "deploy": deploy.value,
         "reasons": [one.reason for one in (window, line, groups) if one.reason],
+        "unread": {"window": window.reason, "line": line.reason},
         "causes": [_cause(group, looked, deploy.value, now) for group in shown],
         "more": number - len(shown),
         "without": sum(row.error_fingerprint is None for row in looked.rows),
@@ -169,6 +174,13 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "line": waits,
         "deploy": deploy.value,
         "reasons": [one.reason for one in (window, line, found, failed) if one.reason],
+        "unread": {
+            "window": window.reason,
+            "line": line.reason,
+            "group": found.reason,
+            "failed": failed.reason,
+            "waiting": line.reason or found.reason,
+        },
         "cause": _cause(group, looked, deploy.value, now),
         "group": group,
         "failed": jobs,
@@ -177,7 +189,7 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "compared": compared,
         "differing": [field for field in fields if field.differs(compared)],
         "same": [field for field in fields if not field.differs(compared)],
-        "cause_words": cut(": ".join(filter(None, (group.error_class, group.message))), 200),
+        "cause_words": _words_of(group),
         **_sample(session, jobs, waiting),
         "reason_length": REASON_LENGTH,
         "count_limit": COUNT_LIMIT,
@@ -202,6 +214,13 @@ def _holds(session: Session, group: Group) -> dict[str, Any]:
         "held_kinds": sorted({*group.kinds} & {*on_hold}),
         "hold_verbs": {kind: "unhold" if kind in on_hold else "hold" for kind in common},
     }
+
+
+def _words_of(group: Group) -> str:
+    """What stands in the field for the reason until somebody writes another one."""
+    # Of a message that was one value nothing but marks is left.
+    message = group.message if re.search(r"\w", group.message or "") else None
+    return cut(": ".join(filter(None, (group.error_class, message))), 200)
 
 
 def _read_group(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flask import redirect, request, url_for
+from flask import Response, redirect, request, url_for
+from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Response as AnyResponse
 
+from queueapp.api.describe import instant
+from queueapp.api.export import CSV, NDJSON, Form, Rows, send
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import BESIDE, has_empty_fields
 from queueapp.console.readings import Reading, tried
+from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Cursor, EventFilter, EventPage
@@ -24,6 +28,12 @@ from queueapp.jobs.status import CONTROL_EVENTS, Event
 
 ROWS = 100
 FIELDS = ("event", "job", "kind", "actor")
+# The lines of one page of a file.
+EXPORTED = 500
+COLUMNS = (
+    "id", "job_id", "kind", "scope", "event", "from_status", "to_status", "attempt", "actor",
+    "reason", "created_at",
+)  # fmt: skip
 JOB_EVENTS = tuple(event for event in Event if event not in CONTROL_EVENTS)
 
 
@@ -39,15 +49,15 @@ class Criteria:
         """What was asked for in a field, or nothing."""
         return self.given.get(name, "")
 
-    def url(self, **changes: Any) -> str:
+    def url(self, endpoint: str = "console.events", **changes: Any) -> str:
         """The address of the same log with ``changes``."""
         merged = {**self.given, **changes}
-        return url_for("console.events", **{n: v for n, v in merged.items() if v})
+        return url_for(endpoint, **{n: v for n, v in merged.items() if v})
 
 
 @bp.get("/events")
 @permits(Permission.READ)
-def events() -> Response:
+def events() -> AnyResponse:
     """Show the log that matches the address."""
     criteria = _read(request.args)
     before = _place(request.args.get("before", ""))
@@ -67,6 +77,45 @@ def events() -> Response:
     return response
 
 
+@bp.get("/events.csv")
+@permits(Permission.READ)
+def events_csv() -> Response:
+    """The whole log behind the filter, for spreadsheets."""
+    return _export(CSV)
+
+
+@bp.get("/events.ndjson")
+@permits(Permission.READ)
+def events_ndjson() -> Response:
+    """The whole log behind the filter, for programs: a line of it a line."""
+    return _export(NDJSON)
+
+
+def _export(form: Form) -> Response:
+    criteria = _read(request.args)
+    if criteria.problems:
+        raise BadRequest(criteria.problems[0])
+    return send(form, "events", COLUMNS, pages_of(db.engine, criteria.where))
+
+
+def pages_of(engine: Engine, where: EventFilter) -> Generator[Rows, None, None]:
+    """The lines of a filter without their data, a page at a time; any of them may be empty."""
+    before: Cursor | None = None
+    while True:
+        with Session(engine) as session:
+            queries.bound_reads(session)
+            page = queries.list_events(session, where, before=before, limit=EXPORTED)
+        yield [_written(row) for row in page.rows]
+        if page.older is None:
+            return
+        before = page.older
+
+
+def _written(row: Any) -> dict[str, Any]:
+    line = {name: getattr(row, name) for name in COLUMNS}
+    return {**line, "created_at": instant(row.created_at)}
+
+
 def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Mapping[str, Any]:
     page: Reading[EventPage] = Reading(EventPage([], None))
     if not criteria.problems:
@@ -79,6 +128,10 @@ def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Map
         "job_events": JOB_EVENTS,
         "control_events": CONTROL_EVENTS,
         "scan_limit": queries.SCAN_LIMIT,
+        "files": [
+            (form.name.upper(), criteria.url(f"console.events_{form.name}"))
+            for form in (CSV, NDJSON)
+        ],
     }
 
 

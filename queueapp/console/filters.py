@@ -1,13 +1,20 @@
-"""How the console writes instants, durations and numbers. Pure functions, used as Jinja filters."""
+"""How the console writes instants, durations and numbers. Pure functions, used as Jinja filters.
+
+As filters those that write a time of day do so in the zone that the reader has chosen.
+"""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from functools import wraps
 from typing import Any
 
 from flask import Flask
 
+from queueapp.console import preferences
 from queueapp.jobs.queries import COUNT_LIMIT
 
 UNKNOWN = "–"
@@ -16,22 +23,25 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 def init_app(app: Flask) -> None:
     """Make the functions known to templates."""
-    for function in (
-        age,
-        clock,
-        count,
-        cut,
-        duration,
-        elapsed,
-        iso,
-        plural,
-        rate,
-        pretty,
-        size,
-        stamp,
-        time_of,
-    ):
+    for function in (age, count, cut, duration, elapsed, iso, plural, rate, pretty, size):
         app.jinja_env.filters[function.__name__] = function
+    app.jinja_env.filters |= {
+        "clock": _as_chosen(clock),
+        "stamp": _as_chosen(stamp),
+        "time_of": _as_chosen(time_of),
+        "zone_of": _as_chosen(zone_of),
+        "in_zone": _as_chosen(in_zone),
+    }
+
+
+def _as_chosen(write: Callable[..., str]) -> Callable[..., str]:
+    """The same in the zone of whoever reads."""
+
+    @wraps(write)
+    def in_chosen(value: Any, *args: Any) -> str:
+        return write(value, *args, zone=preferences.present().tz)
+
+    return in_chosen
 
 
 def iso(instant: datetime) -> str:
@@ -39,20 +49,51 @@ def iso(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def stamp(instant: datetime) -> str:
+def stamp(instant: datetime, *, zone: tzinfo = UTC) -> str:
     """A full instant for people: ``2026-11-29 15:04:05 UTC``."""
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    at = instant.astimezone(zone)
+    return f"{at:%Y-%m-%d %H:%M:%S} {_short_name(at)}"
 
 
-def clock(instant: datetime) -> str:
+def clock(instant: datetime, *, zone: tzinfo = UTC) -> str:
     """The time of day alone: ``15:04:05``."""
-    return f"{instant.astimezone(UTC):%H:%M:%S}"
+    return f"{instant.astimezone(zone):%H:%M:%S}"
 
 
-def time_of(instant: datetime, now: datetime) -> str:
-    """The time of day, with the date before it unless it is today's: ``11-28 23:59:59``."""
-    at, today = instant.astimezone(UTC), now.astimezone(UTC)
-    return f"{at:%H:%M:%S}" if at.date() == today.date() else f"{at:%m-%d %H:%M:%S}"
+def time_of(instant: datetime, now: datetime, *, zone: tzinfo = UTC) -> str:
+    """The time of day, with the date before it unless it is today's: ``11-28 23:59:59``.
+
+    Where the clocks were put back or on since then, what they showed is named: ``02:30:00 CEST``.
+    """
+    at, today = instant.astimezone(zone), now.astimezone(zone)
+    text = f"{at:%H:%M:%S}" if at.date() == today.date() else f"{at:%m-%d %H:%M:%S}"
+    return text if at.utcoffset() == today.utcoffset() else f"{text} {_short_name(at)}"
+
+
+def zone_of(instant: datetime, *, zone: tzinfo = UTC) -> str:
+    """What the clocks of the zone go by at an instant: ``UTC``, ``CET``, ``UTC-03``."""
+    return _short_name(instant.astimezone(zone))
+
+
+_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b", re.ASCII)
+
+
+def in_zone(sentence: str, *, zone: tzinfo = UTC) -> str:
+    """A sentence of the domain, which writes instants in UTC, with those of the zone instead."""
+
+    def moved(match: re.Match[str]) -> str:
+        try:
+            return stamp(datetime.fromisoformat(f"{match[1]}+00:00"), zone=zone)
+        except (ValueError, OverflowError):
+            return match[0]
+
+    return sentence if zone is UTC else _STAMP.sub(moved, sentence)
+
+
+def _short_name(at: datetime) -> str:
+    name = at.tzname() or "UTC"
+    # Zones without letters of their own go by their offset.
+    return name if name[0].isalpha() else f"UTC{name}"
 
 
 def age(instant: datetime, now: datetime) -> str:

@@ -6,16 +6,16 @@ import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from flask import Flask, Response, current_app, g, request, url_for
 
 from queueapp.auth import Permission
 from queueapp.config import Settings
+from queueapp.console import places, preferences
 from queueapp.console.blueprint import bp
 from queueapp.console.outcomes import Outcome, read_outcome
 
-THEMES = ("light", "dark")
 REFRESH = ("5", "10", "30", "60")
 _FOREVER = "public, max-age=31536000, immutable"
 
@@ -41,10 +41,10 @@ def _frame() -> dict[str, Any]:
     settings: Settings = current_app.extensions["queue_settings"]
     # Error pages are rendered for requests that nobody was identified for.
     principal = g.get("principal")
-    theme = request.cookies.get("theme")
     return {
         "static_url": static_url,
-        "theme": theme if theme in THEMES else None,
+        "preferences": preferences.present(),
+        "nav": places,
         "env": settings.env,
         "principal": principal,
         "is_signed_in": g.get("is_signed_in", False),
@@ -60,7 +60,9 @@ def _here(**other: str) -> str:
     without = ("done", "upto", *other)
     kept = [(n, v) for n, v in request.args.items(multi=True) if n not in without]
     kept += other.items()
-    return request.script_root + request.path + (f"?{urlencode(kept)}" if kept else "")
+    # Two slashes, or one and a backslash, would be the address of another host.
+    path = quote(request.script_root + request.path, safe="/:@!$'()*+,;=").lstrip("/")
+    return f"/{path}" + (f"?{urlencode(kept)}" if kept else "")
 
 
 def _done() -> Outcome | None:

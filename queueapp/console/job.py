@@ -10,6 +10,7 @@ from typing import Any
 from flask import Response, current_app
 from sqlalchemy.orm import Session
 
+from queueapp import judgement
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
@@ -17,8 +18,10 @@ from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
 from queueapp.extensions import db
 from queueapp.jobs import queries
+from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
 from queueapp.jobs.status import FINAL, Status
+from queueapp.jobs.verdict import Finding
 from queueapp.jobs.why import why
 from queueapp.redaction import MARK, Hidden, for_reader
 
@@ -51,6 +54,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "status": shown_status(job, now),
         "moment": moment_of(job, now),
         "buttons": buttons_of(job),
+        "blame": _blame(job),
         "why": None if is_final else why(session, job_id, job_timeout_s=timeout),
         "is_final": is_final,
         "redacted": MARK,
@@ -61,6 +65,16 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "lines": lines_of(attempts_of(events[-EVENTS:]), now),
         "line_width": WIDTH,
     }
+
+
+def _blame(job: Job) -> Finding | None:
+    """What the verdict says of this very job; whoever comes from the banner is to find it here."""
+    if job.error_class != "LeaseLost":
+        return None
+    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    findings = judgement.present(app).verdict.findings
+    killers = (one for one in findings if one.rule == "worker_killer")
+    return next((one for one in killers if one.evidence["job_id"] == job.id), None)
 
 
 def _bodies(session: Session, job_id: int, hidden: Hidden) -> Bodies:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from flask import Flask, Response, current_app, url_for
@@ -177,9 +178,21 @@ def _read(app: Flask) -> Look:
             running=tried(session, by_kind.running),
             held=tried(session, by_kind.held),
             failed=tried(session, by_kind.failed),
-            hour=tried(session, by_kind.last_hour, pulse.now),
+            hour=_hour(app, session, pulse.now),
             controls=tried(session, control.in_force),
         )
+
+
+def _hour(app: Flask, session: Session, now: datetime) -> Reading[Hour]:
+    """The last hour, summed up once a minute: workers write a line of it a minute."""
+    minute = f"{now:%Y-%m-%d %H:%M}"
+    kept: tuple[str, Reading[Hour]] = app.extensions.get("queue_kinds_hour", ("", Reading(None)))
+    if kept[0] == minute and life_s(app):
+        return kept[1]
+    found = tried(session, by_kind.last_hour, now)
+    if found.value:
+        app.extensions["queue_kinds_hour"] = (minute, found)
+    return found
 
 
 def _of_all(look: Look) -> Mapping[str, Any]:
@@ -243,9 +256,10 @@ def _number(reading: Reading[Tally], kind: str) -> str:
     """How many jobs of a kind, as far as was looked."""
     if reading.value is None:
         return UNKNOWN
-    number = reading.value.jobs.get(kind, 0)
-    is_least = reading.value.is_cut and number <= COUNT_LIMIT
-    return f"{count(number)}+" if is_least else count(number)
+    tally, number = reading.value, reading.value.jobs.get(kind, 0)
+    if number > tally.most:
+        return f"{tally.most:,}+"
+    return f"{count(number)}+" if tally.is_cut and number <= COUNT_LIMIT else count(number)
 
 
 def _moving(look: Look, kind: str) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Response, current_app
 
-from queueapp import judgement
+from queueapp import judgement, shared
 from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
 from queueapp.console.answers import answer
@@ -22,7 +22,9 @@ from queueapp.jobs.control import SWITCHES
 from queueapp.jobs.queries import PriorityDepth, WaitingCounts
 from queueapp.jobs.status import FINAL, Event, Status
 from queueapp.jobs.verdict import Facts, Numbers
+from queueapp.jobs.why.words import span
 from queueapp.judgement import Look
+from queueapp.shared import Snapshot
 
 _PRIORITIES_SHOWN = 8
 _MARKED = {*SWITCHES, Event.OP_PLANNED}
@@ -36,27 +38,53 @@ def now() -> Response:
     look = judgement.present(app)
     found = overview.shared(app).get()
     if found.value is None:
-        raise DatabaseUnavailable(f"{found.failure}; try again", retry_after=5)
-    seen = found.value
-    mark = f"{seen.mark} {banner.mark(look)} {_stops(look.facts)}"
-    return answer("now", as_of=seen.pulse.now, mark=mark, context=lambda: _context(seen, look))
+        failure = found.failure or "it has not been read yet"
+        raise DatabaseUnavailable(f"{failure}; try again", retry_after=5)
+    seen, old = found.value, _old(found, look)
+    mark = f"{seen.mark} {_mark(look)} {_stops(look.facts)} {old}"
+    return answer(
+        "now",
+        as_of=seen.pulse.now,
+        mark=mark,
+        context=lambda: _context(seen, look, old),
+        is_shared=True,
+    )
 
 
-def _context(seen: Overview, look: Look) -> Mapping[str, Any]:
+def _mark(look: Look) -> str:
+    """Changes whenever something would that is shown of the look: it is read at another moment."""
+    facts = look.facts
+    if facts is None:
+        return banner.mark(look)
+    minutes = facts.hour.minutes[-1:] if facts.hour else None
+    return repr((banner.mark(look), Numbers.of(facts), facts.groups, minutes, facts.unread))
+
+
+def _old(found: Snapshot[Overview], look: Look) -> str | None:
+    """What to say of numbers that are too old to stand beside a verdict of now."""
+    if found.present is not None or look.age_s > shared.OLD_S:
+        return None
+    reason = found.failure or "reading them takes long"
+    return f"The numbers below are {span(found.age_s)} old: {reason}."
+
+
+def _context(seen: Overview, look: Look, old: str | None) -> Mapping[str, Any]:
     facts, depths = look.facts, seen.depths
     return {
         **seen.parts,
         "banner": banner.of(look),
         "remedies": remedies(look.verdict.first, seen.longest.value or ()),
+        "old": old,
         "numbers": Numbers.of(facts) if facts else None,
+        "alive": _part(look, "signs", "workers"),
         "expected": facts.expected_workers if facts else 0,
         "priorities": (depths.value or [])[:_PRIORITIES_SHOWN],
         "more_priorities": len((depths.value or [])[_PRIORITIES_SHOWN:]),
         "waiting": _waiting(depths),
         "oldest": _oldest(depths),
-        "chart": _chart(facts, seen),
-        "errors": _part(facts, "groups", "failures"),
-        "controls": _part(facts, "controls", "switches"),
+        "chart": _chart(look, seen),
+        "errors": _part(look, "groups", "failures"),
+        "controls": _part(look, "controls", "switches"),
         "is_empty": seen.counts.value is not None and not any(seen.counts.value.values()),
         "is_failing": any(one.rule == "failing" for one in look.verdict.findings),
         "final": FINAL,
@@ -65,12 +93,12 @@ def _context(seen: Overview, look: Look) -> Mapping[str, Any]:
     }
 
 
-def _part(facts: Facts | None, part: str, reading: str) -> Reading[Any]:
+def _part(look: Look, part: str, reading: str) -> Reading[Any]:
     """A part of what the verdict was made from, or why it could not be read."""
-    if facts is None:
-        return Reading(None, "the database does not answer")
-    reasons = (one.reason for one in facts.unread if one.reading == reading)
-    return Reading(facts.of(part), next(reasons, None))
+    if look.facts is None:
+        return Reading(None, "; ".join(one.reason for one in look.verdict.unread))
+    reasons = (one.reason for one in look.facts.unread if one.reading == reading)
+    return Reading(look.facts.of(part), next(reasons, None))
 
 
 def _stops(facts: Facts | None) -> list[int]:
@@ -79,8 +107,8 @@ def _stops(facts: Facts | None) -> list[int]:
     return [switch.id for switch in latest if switch.stops]
 
 
-def _chart(facts: Facts | None, seen: Overview) -> Reading[Any]:
-    hour = _part(facts, "hour", "minutes")
+def _chart(look: Look, seen: Overview) -> Reading[Any]:
+    facts, hour = look.facts, _part(look, "hour", "minutes")
     if facts is None or hour.value is None:
         return hour
     return Reading(chart_of(hour.value.minutes, seen.pulse.now, _marks(facts, seen)))

@@ -78,9 +78,13 @@ def apply_operation(operation_id: str) -> AnyResponse:
     """Begin an operation, or go on with it, for about a second."""
     session = db.session()
     made = operations.find(session, known_operation(operation_id))
+    if made.is_over and wants_panel():
+        # Somebody stopped it between two posts of the page's chain: the page shows that.
+        return _gone_on(session, made, is_mine=False)
     _confirmed(made)
     session.rollback()
-    return _gone_on(session, _drive(session, operation_id))
+    made, is_mine = _drive(session, operation_id)
+    return _gone_on(session, made, is_mine=is_mine)
 
 
 @bp.post("/operations/<operation_id>/count")
@@ -91,13 +95,13 @@ def count_operation(operation_id: str) -> AnyResponse:
     actor, number = current_principal().actor, known_operation(operation_id)
     queries.bound_reads(session, seconds=BATCH_S)
     try:
-        made = operations.count(session, number, actor=actor)
+        made, is_mine = operations.count(session, number, actor=actor), True
     except OperationBusy:
         # Somebody else counts.
         session.rollback()
-        made = operations.find(session, number)
+        made, is_mine = operations.find(session, number), False
     session.commit()
-    return _gone_on(session, made)
+    return _gone_on(session, made, is_mine=is_mine)
 
 
 @bp.post("/operations/<operation_id>/stop")
@@ -111,14 +115,17 @@ def stop_operation(operation_id: str) -> AnyResponse:
     return redirect(url_for(".operation", operation_id=number), 303)
 
 
-def _gone_on(session: Session, made: Operation) -> AnyResponse:
-    """The operation as it is now; with scripts the page asks for what comes next by itself."""
+def _gone_on(session: Session, made: Operation, *, is_mine: bool) -> AnyResponse:
+    """The operation as it is now; with scripts the page asks for what comes next by itself.
+
+    Not beside another driver (``is_mine``): there is nothing to do but to watch.
+    """
     if not wants_panel():
         return redirect(url_for(".operation", operation_id=made.id), 303)
     queries.bound_reads(session)
     now = queries.database_now(session)
-    drives = made.state in ("counting", "applying", "canary") and not made.is_on_trial
-    context = _context(session, made, now, drives=drives)
+    goes_on = made.state in ("counting", "applying", "canary") and not made.is_on_trial
+    context = _context(session, made, now, drives=goes_on and is_mine)
     body = render("operation", panel=True, as_of=now, ptag="", **context)
     return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
 
@@ -153,8 +160,8 @@ def _confirmed(made: Operation) -> None:
         raise BadRequest(f"nothing was done: type {word}, what is done to them, to confirm")
 
 
-def _drive(session: Session, operation_id: str) -> Operation:
-    """Move batch after batch, each committed, while there is time."""
+def _drive(session: Session, operation_id: str) -> tuple[Operation, bool]:
+    """Move batch after batch, each committed, while there is time; whether nobody else does."""
     actor, most = current_principal().actor, current_principal().most_jobs
     deadline = monotonic() + LONGEST_S
     while True:
@@ -164,10 +171,10 @@ def _drive(session: Session, operation_id: str) -> Operation:
         except OperationBusy:
             # Somebody else goes on with it.
             session.rollback()
-            return operations.find(session, operation_id)
+            return operations.find(session, operation_id), False
         session.commit()
         if made.is_over or made.is_on_trial or monotonic() > deadline:
-            return made
+            return made, True
 
 
 def _context(

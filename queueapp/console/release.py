@@ -60,7 +60,7 @@ def ask_release() -> AnyResponse:
         ends=_ends(held),
         left=max(found.held - len(held), 0),
         why=_why(found, roll.now),
-        back=back.checked(request.args.get("next") or back.referrer(), url_for(".workers_page")),
+        back=_back(found),
         reason_length=REASON_LENGTH,
         tones=TONES,
         icons=ICONS,
@@ -80,6 +80,13 @@ def release() -> AnyResponse:
     session.commit()
     shared_roll().forget()
     return done_with(Done.of("release", moved, asked_for=len(claims)), url_for(".workers_page"))
+
+
+def _back(found: Attendance) -> str:
+    """Where to go on; whom nobody has heard of has no page any more once its jobs are taken."""
+    if found.seen_at is None:
+        return url_for(".workers_page")
+    return back.checked(request.args.get("next") or back.referrer(), url_for(".workers_page"))
 
 
 def _name(text: str) -> str:

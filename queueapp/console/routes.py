@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from queueapp.console.actions import act, act_on_many, ask, ask_many
+from queueapp.console.audit import audit, audit_csv, audit_ndjson
 from queueapp.console.blueprint import bp
 from queueapp.console.errors import error_group, errors, plan_for_group
-from queueapp.console.events import events
+from queueapp.console.events import events, events_csv, events_ndjson
+from queueapp.console.go import go
+from queueapp.console.help import help_page
 from queueapp.console.job import job
+from queueapp.console.job_files import jobs_csv, jobs_ndjson
 from queueapp.console.jobs import jobs
 from queueapp.console.kinds import kind, kinds
 from queueapp.console.login import login, sign_in, sign_out
@@ -20,6 +24,7 @@ from queueapp.console.operations import (
 )
 from queueapp.console.planning import new_operation, plan_operation, undo_operation
 from queueapp.console.release import ask_release, release
+from queueapp.console.settings import choose, settings
 from queueapp.console.switches import (
     ask_kind,
     ask_pause,
@@ -41,13 +46,23 @@ __all__ = [
     "ask_pause",
     "ask_release",
     "ask_resume",
+    "audit",
+    "audit_csv",
+    "audit_ndjson",
     "bp",
+    "choose",
     "count_operation",
     "error_group",
     "errors",
     "events",
+    "events_csv",
+    "events_ndjson",
+    "go",
+    "help_page",
     "job",
     "jobs",
+    "jobs_csv",
+    "jobs_ndjson",
     "kind",
     "kinds",
     "login",
@@ -60,6 +75,7 @@ __all__ = [
     "plan_operation",
     "release",
     "resume_queue",
+    "settings",
     "sign_in",
     "sign_out",
     "stop_operation",

@@ -1,4 +1,4 @@
-"""Small charts of a few counts over time, for a cell of a table. Pure."""
+"""Small charts of a few counts over time, for a cell of a table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from queueapp.console import preferences
 from queueapp.console.filters import elapsed, time_of
 
 WIDTH, HEIGHT = 120.0, 20.0
@@ -34,4 +35,6 @@ def spark_of(counts: Sequence[int], start: datetime | None, end: datetime) -> Sp
             columns.append((round(place * step, 1), HEIGHT - height, round(step * 0.8, 1), height))
     part = max((end - start).total_seconds() / len(counts), 1.0)
     most = start + (end - start) * counts.index(peak) / len(counts)
-    return Spark(columns, f"at most {peak:,} within {elapsed(part)}, at {time_of(most, end)} UTC")
+    chosen = preferences.present()
+    at = f"{time_of(most, end, zone=chosen.tz)} {chosen.zone}"
+    return Spark(columns, f"at most {peak:,} within {elapsed(part)}, at {at}")

@@ -51,8 +51,14 @@ def shared_roll() -> Shared[Roll]:
 def workers_page() -> Response:
     """Show every worker, the stale ones first."""
     roll, now = _roll(db.session())
-    mark = repr(roll.value.workers if roll.value else roll.reason)
+    mark = repr(_told(roll.value) if roll.value else roll.reason)
     return answer("workers", as_of=now, mark=mark, context=lambda: _of_all(roll, now))
+
+
+def _told(roll: Roll) -> tuple[Any, ...]:
+    """All that the page shows; who is gone, time alone decides."""
+    gone = [one.is_gone(roll.now) for one in roll.workers]
+    return (roll.workers, gone, roll.connections.blind, roll.workers_cut, roll.running_cut)
 
 
 @bp.get("/workers/<path:name>")
@@ -99,7 +105,8 @@ def _roll(session: Session) -> tuple[Reading[Roll], datetime]:
     snapshot = shared_roll().get()
     roll = snapshot.present
     if roll is None:
-        return Reading(None, snapshot.failure), queries.database_now(session)
+        failure = snapshot.failure or "it has not been read yet"
+        return Reading(None, failure), queries.database_now(session)
     return Reading(roll), roll.now
 
 

@@ -18,6 +18,8 @@ from queueapp.jobs.verdict.minutes import Minute, instant
 
 # Kinds of one look; those with the fewest jobs are left out.
 MOST_KINDS = 500
+# With many kinds on hold, so many jobs of each are counted at least.
+LEAST_COUNTED = 100
 # Lines of the minute's statistics: a busy queue fills several a minute.
 MOST_LINES = 600
 HOUR = timedelta(hours=1)
@@ -72,10 +74,14 @@ SELECT (SELECT created_at FROM hour ORDER BY id DESC LIMIT 1) AS upto,
 
 @dataclass(frozen=True)
 class Tally:
-    """Jobs by kind. ``is_cut``: there are more than were looked at, so each number is a least."""
+    """Jobs by kind. ``is_cut``: there are more than were looked at, so each number is a least.
+
+    ``most``: a number above it says that there are more.
+    """
 
     jobs: Mapping[str, int] = field(default_factory=dict)
     is_cut: bool = False
+    most: int = COUNT_LIMIT
 
 
 @dataclass(frozen=True)
@@ -109,13 +115,14 @@ def failed(database: Database) -> Tally:
 
 
 def held(database: Database) -> Tally:
-    """The jobs held for their kinds, each kind counted up to COUNT_LIMIT + 1.
+    """The jobs held for their kinds, each kind counted up to a bound: the lower, the more kinds.
 
     Jobs held one by one are in no index, and not counted.
     """
     kinds = [row.kind for row in run(database, holds.HELD_KINDS)][:MOST_KINDS]
-    rows = run(database, _HELD, kinds=kinds, bound=COUNT_LIMIT + 1) if kinds else ()
-    return Tally({row.kind: row.jobs for row in rows})
+    most = min(COUNT_LIMIT, max(LEAST_COUNTED, SCAN_LIMIT // max(1, len(kinds))))
+    rows = run(database, _HELD, kinds=kinds, bound=most + 1) if kinds else ()
+    return Tally({row.kind: row.jobs for row in rows}, most=most)
 
 
 def last_hour(database: Database, now: datetime) -> Hour:

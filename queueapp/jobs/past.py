@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, minute_stats, minute_totals
-from queueapp.jobs.control import QUEUE
+from queueapp.jobs.control import QUEUE, SWITCH_EVENTS
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event
@@ -43,8 +43,15 @@ WITH ids AS MATERIALIZED (SELECT id FROM jobs WHERE producer = %(producer)s),
 lines AS (DELETE FROM job_events WHERE job_id IN (SELECT id FROM ids))
 DELETE FROM jobs WHERE id IN (SELECT id FROM ids) RETURNING id
 """
+# Pauses and holds that people set or lifted meanwhile go as well: rules begin anew with a lift.
 _FORGET_EVENTS = """
-DELETE FROM job_events WHERE job_id IS NULL AND data->>'drill' IS NOT NULL RETURNING id
+WITH first AS MATERIALIZED (
+  SELECT min(id) AS id FROM job_events WHERE job_id IS NULL AND data->>'drill' IS NOT NULL
+)
+DELETE FROM job_events e USING first f
+WHERE e.job_id IS NULL AND (e.data->>'drill' IS NOT NULL
+  OR e.id > f.id AND e.scope = ANY(%(scopes)s) AND e.event = ANY(%(switches)s))
+RETURNING e.id
 """
 
 # A line that has read up to here has read all; the next real one goes on from its own moment.
@@ -124,10 +131,12 @@ def move_back(database: Database, ids: Sequence[int], seconds: Sequence[float]) 
     run(database, _MOVE_BACK, ids=list(ids), seconds=[float(one) for one in seconds])
 
 
-def forget(database: Database, *, producer: str) -> tuple[int, int]:
-    """Remove a producer's jobs with their lines, and the events of drills; how many of each.
+def forget(database: Database, *, producer: str, kinds: Sequence[str]) -> int:
+    """Remove a producer's jobs with their lines, and the events of drills; how many jobs.
 
-    The only place where lines of the ledger are removed singly: they tell of nothing that was.
+    With them what people paused, held and lifted meanwhile, of the queue and of ``kinds``. The only
+    place where lines of the ledger are removed singly: they tell of nothing that was.
     """
-    jobs = run(database, _FORGET_JOBS, producer=producer)
-    return len(jobs), len(run(database, _FORGET_EVENTS))
+    scopes = [QUEUE, *(f"kind:{kind}" for kind in kinds)]
+    run(database, _FORGET_EVENTS, scopes=scopes, switches=SWITCH_EVENTS)
+    return len(run(database, _FORGET_JOBS, producer=producer))

@@ -46,7 +46,7 @@ def test_keys_are_text_in_a_field_and_can_be_turned_off(
     make_job(session)
     session.commit()
     page.goto(f"{live_server}/jobs")
-    page.keyboard.press("/")
+    page.keyboard.press("f")
     page.keyboard.type("j.x")
     expect(page.locator("#filter [name=kind]")).to_have_value("j.x")
 

@@ -63,6 +63,7 @@ def test_stop_keeps_its_focus_and_ends_the_chain(
     failed_jobs(session, 60)
     plan(page, live_server, "retry")
     page.click("#begin button")
+    expect(page.locator("#operation-title")).to_be_focused()
     stop = page.locator("#stop-button")
     stop.focus()
     done = page.locator("#operation-title")

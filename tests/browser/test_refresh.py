@@ -236,7 +236,7 @@ def test_no_answer_at_all_is_the_same(
     assert len(row_ids(page)) == 1
 
 
-def test_a_hidden_tab_asks_for_nothing(
+def test_a_hidden_tab_asks_once_a_minute(
     context: BrowserContext, page: Page, live_server: str, session: Session
 ) -> None:
     job = make_job(session)
@@ -252,7 +252,11 @@ def test_a_hidden_tab_asks_for_nothing(
 
     page.wait_for_timeout(2_600)
     assert asked == []
+    # Title and icon of a tab behind others stay right.
+    with page.expect_response(lambda answer: answer.request.resource_type == "fetch"):
+        page.evaluate("refresh.at -= HIDDEN_WAIT")
+    expect(page.locator("#panel.htmx-request")).to_have_count(0)
 
     page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for_timeout(300)
-    assert len(asked) == 1
+    assert len(asked) == 2

@@ -9,30 +9,28 @@ from sqlalchemy.orm import Session
 from queueapp import judgement
 from queueapp.jobs.status import Status
 from tests.browser.screen import refresh
-from tests.factories import make_job
 from tests.scenes import Scene
 
 
 def test_a_stall_shows_in_badge_title_and_icon_of_a_page_that_has_not_changed(
-    page: Page, live_server: str, app: Flask, session: Session
+    page: Page, live_server: str, app: Flask, session: Session, expected_errors: list[str]
 ) -> None:
     scene = Scene(session)
     scene.worker()
     # Nothing about a failed job changes with what is due.
-    make_job(session, Status.FAILED)
-    session.commit()
+    scene.ended(400, Status.FAILED)
     shared = judgement.shared(app)
     shared.life_s = 0.001
     try:
         page.goto(f"{live_server}/jobs?status=failed")
         expect(page.locator("#badge")).to_have_text("The queue: Healthy")
-        assert page.title() == "Jobs · development · queue"
+        assert page.title() == "Jobs failed · development · queue"
 
         job = scene.due(300)
         refresh(page)
 
         expect(page.locator("#badge")).to_have_text("The queue: Stalled")
-        assert page.title() == "● STALLED · Jobs · development · queue"
+        assert page.title() == "● STALLED · Jobs failed · development · queue"
         assert "favicon-red" in str(page.get_attribute("#icon", "href"))
         expect(page.locator("#live")).to_have_text("The queue: Stalled.")
 
@@ -46,5 +44,17 @@ def test_a_stall_shows_in_badge_title_and_icon_of_a_page_that_has_not_changed(
         refresh(page)
         expect(page.locator("#badge")).to_have_text("The queue: Healthy")
         assert not page.title().startswith("●")
+
+        # Where nobody answers any more, nothing is called well for long.
+        expected_errors += ["Failed to fetch", "ERR_FAILED", "htmx:error"]
+        page.route("**/*", lambda route: route.abort())
+        page.evaluate("refreshNow()")
+        expect(page.locator("#as-of-note")).to_contain_text("retrying in")
+        page.evaluate("refreshNow()")
+        expect(page.locator("#badge")).to_have_text("The queue: Unknown")
+        assert page.title().startswith("● UNKNOWN · ")
+        page.unroute("**/*")
+        refresh(page)
+        expect(page.locator("#badge")).to_have_text("The queue: Healthy")
     finally:
         shared.life_s = 0.0

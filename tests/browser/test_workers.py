@@ -33,7 +33,7 @@ def test_a_dead_workers_jobs_are_released_with_three_clicks(
     assert (job.status, job.locked_by) == ("queued", None)
     line = queries.events_of(session, job_id)[-1]
     assert line.actor == "user:local"
-    assert (line.reason or "").startswith("the worker has been silent for 5 min")
+    assert str(line.reason).startswith("the worker has been silent for 5 min")
 
 
 def test_pages_are_reached_by_keys(page: Page, live_server: str) -> None:

@@ -107,6 +107,7 @@ def flat(document: dict[str, Any], before: str = "") -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_run_reports_what_is_documented_and_touches_nothing(
     database_url: str, engine: sa.Engine, session: Session, tmp_path: Path
 ) -> None:

@@ -21,12 +21,12 @@ from queueapp.commands.demo.incidents import clear, make
 from queueapp.commands.demo.incidents.cast import Cast
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS
 from queueapp.commands.demo.incidents.lock import workers_wait
-from queueapp.commands.demo.incidents.stage import CREW, MAIL, NotOurs
+from queueapp.commands.demo.incidents.stage import CREW, IMPORT, MAIL, SYNC, NotOurs
 from queueapp.jobs import audit, control, transitions
 from queueapp.jobs.models import Job, JobEvent
 from tests.console.conftest import words
 from tests.factories import make_job
-from tests.scenes import Scene
+from tests.scenes import Scene, ago
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,13 +80,14 @@ def test_an_incident_is_left_and_removed_by_command(
     assert "Expected" not in left.output
     assert verdict(client)["rule"] == "paused"
 
-    # What is put on hold in an incident ends with it.
+    # What is put on hold in an incident ends with it, and what was lifted was never there.
     control.hold_kind(session, MAIL, actor="user:ana", reason="drill")
+    control.resume(session, actor="user:ana")
     session.commit()
     gone = run(runner, "--clear")
     assert (gone.exit_code, gone.output) == (0, "Removed 231 jobs.\n")
     assert verdict(client)["rule"] == "healthy"
-    assert control.in_force(session).held_kinds == ()
+    assert control.in_force(session).latest == {}
     assert run(runner, "--clear").output == "There was no incident.\n"
 
 
@@ -114,6 +115,13 @@ def test_what_makes_no_sense_is_refused(
 
     assert refused.exit_code == 2
     assert said in refused.stderr
+
+
+def test_options_before_its_name_are_refused(runner: FlaskCliRunner) -> None:
+    refused = runner.invoke(args=["demo", "--port", "8080", "incident", "--list"])
+
+    assert refused.exit_code == 2
+    assert "put the options behind incident" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -185,6 +193,31 @@ def test_holds_are_carried_out_and_lifted(session: Session, database_url: str) -
         session.commit()
         cast.tick()
     assert count(session, Job.status == "held") == 0
+
+
+def test_leases_of_a_dead_worker_end_by_themselves(session: Session, database_url: str) -> None:
+    stage = make(session, "dead-worker")
+    with Cast(stage, database_url) as cast:
+        cast.tick()
+        assert count(session, Job.status == "running") == 4
+
+        session.execute(sa.update(Job).values(lease_expires_at=ago(1)).where(Job.kind == SYNC))
+        session.commit()
+        cast.tick()
+    assert count(session, Job.status == "running") == 0
+
+
+def test_the_page_of_a_job_that_takes_workers_down_says_so(
+    client: FlaskClient, session: Session
+) -> None:
+    """It is where the banner leads, and beside it stands only that the job waits."""
+    make(session, "killer")
+    job_id = session.scalar(sa.select(Job.id).where(Job.kind == IMPORT))
+
+    page = words(client.get(f"/jobs/{job_id}").text)
+
+    assert f"Worker killer. Job {job_id} ({IMPORT}) was running when 3 workers vanished" in page
+    assert "Hold or cancel the job before it takes the next worker." in page
 
 
 def test_a_pause_and_jobs_of_others_are_left_alone(session: Session, database_url: str) -> None:

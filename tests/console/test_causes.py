@@ -112,6 +112,8 @@ def test_the_page_of_a_cause_shows_a_sample_and_where_payloads_differ(
 
     page = console.get(f"/errors/{fingerprint}")
 
+    # The reason that most have is there already.
+    assert 'name="reason" maxlength="500" value="KeyError: no account ?" required' in page
     text = words(page)
     for wanted in (
         "KeyError", "no account ?", "100 % of the newest 3 failures", "Retry all 3 failed",

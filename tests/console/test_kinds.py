@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -75,11 +76,32 @@ def test_the_last_hour_is_told_from_the_minutes_statistics(
     assert "as the workers counted it" in one
 
 
+def test_the_hour_is_summed_up_once_a_minute(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    real = kinds.last_hour
+
+    def last_hour(database: Session, now: datetime) -> kinds.Hour:
+        asked.append(now)
+        return real(database, now)
+
+    monkeypatch.setattr(kinds, "last_hour", last_hour)
+    monkeypatch.setattr("queueapp.console.kinds.life_s", lambda _: 2.0)
+    monkeypatch.delitem(console.client.application.extensions, "queue_kinds_hour", raising=False)
+    for _ in range(4):
+        console.get("/kinds")
+
+    # The minute may end meanwhile.
+    assert len(asked) in (1, 2)
+
+
 def test_counts_stop_at_a_bound_and_say_so(
     console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kinds, "SCAN_LIMIT", 2)
     monkeypatch.setattr(kinds, "COUNT_LIMIT", 2)
+    monkeypatch.setattr(kinds, "LEAST_COUNTED", 2)
     for module in ("kinds", "filters"):
         monkeypatch.setattr(f"queueapp.console.{module}.COUNT_LIMIT", 2)
     ids = [make_job(session).id for _ in range(4)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.console import operations as views
@@ -202,3 +203,18 @@ def test_an_operation_that_is_none_is_not_there(console: Console) -> None:
         assert console.client.get(f"/operations/{name}").status_code == 404
         assert console.post(f"/operations/{name}/apply").status_code == 404
         assert console.post(f"/operations/{name}/stop").status_code == 404
+
+
+def test_under_a_prefix_the_whole_way_has_it(client: FlaskClient, session: Session) -> None:
+    address, _ids = plan(session, 2)
+    mounted = {"SCRIPT_NAME": "/ops"}
+
+    page = client.get(address, environ_overrides=mounted).text
+    found = re.findall(r'(?:href|src|action|hx-get|hx-post)="(/[^"]*)"', page)
+    answers = [
+        client.post(f"{address}/{verb}", environ_overrides=mounted) for verb in ("apply", "stop")
+    ]
+
+    assert f"/ops{address}/apply" in found
+    assert [url for url in found if not url.startswith("/ops/")] == []
+    assert {answer.location for answer in answers} == {f"/ops{address}"}

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from queueapp import create_app
 from queueapp.extensions import db
 from queueapp.jobs import transitions
+from queueapp.jobs.failure import described
 from queueapp.jobs.status import Status
 from tests.console.conftest import Console, words
 from tests.factories import make_job
@@ -23,6 +24,7 @@ PAGES = ["/", "/jobs", "/jobs?status=failed", "/jobs/1", "/events", "/events?job
 # Whose marks are of other things than jobs.
 OTHERS = ["/kinds", "/kinds/demo.echo", "/workers", "/workers/test:1:000000", "/system"]
 RELEASE = "/workers/release?worker=test:1:000000"
+CAUSES = ["/errors", f"/errors/{described('ValueError', 'no such thing').fingerprint}"]
 
 
 @pytest.fixture
@@ -163,6 +165,18 @@ def test_an_address_without_a_page_leads_back(client: FlaskClient) -> None:
     assert 'href="/jobs"' in answer.text
 
 
+@pytest.mark.parametrize("path", ["//elsewhere.example/x", "/\\elsewhere.example/x"])
+def test_an_address_that_names_another_host_does_not_lead_there(
+    client: FlaskClient, path: str
+) -> None:
+    answer = client.get("/", environ_overrides={"PATH_INFO": path})
+
+    assert answer.status_code == 404
+    links = re.findall(r'(?:href|action)="([^"]*)"', answer.text)
+    assert any("elsewhere" in link for link in links)
+    assert [link for link in links if link.startswith(("//", "/\\"))] == []
+
+
 def test_a_failure_in_a_refresh_is_a_notice_not_a_page(console: Console) -> None:
     answer = console.panel("/jobs/99")
 
@@ -182,14 +196,15 @@ def test_static_files_are_kept_until_they_change(client: FlaskClient) -> None:
 
 
 def test_no_page_has_anything_inline_or_from_elsewhere(console: Console, failed_job: int) -> None:
-    for path in [*PAGES, *OTHERS, "/jobs/1/retry", "/jobs/bulk?verb=retry&id=1", RELEASE]:
+    asked = ["/jobs/1/retry", "/jobs/bulk?verb=retry&id=1", RELEASE]
+    for path in [*PAGES, *OTHERS, *CAUSES, *asked]:
         page = console.get(path)
         assert not re.search(r"\sstyle=|<style|\son\w+=|hx-on|javascript:|<script(?! src)", page)
         assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
 
 
 @pytest.mark.parametrize(
-    "path", [*PAGES, *OTHERS, RELEASE, "/jobs/1/retry", "/jobs/99", "/jobs?priority=x"]
+    "path", [*PAGES, *OTHERS, *CAUSES, RELEASE, "/jobs/1/retry", "/jobs/99", "/jobs?priority=x"]
 )
 def test_under_a_prefix_every_address_has_it(
     client: FlaskClient, failed_job: int, path: str

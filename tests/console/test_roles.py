@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
@@ -17,7 +18,8 @@ from queueapp.jobs.status import Status
 from tests.factories import make_job
 
 LOOK = ("/", "/jobs", "/jobs/1", "/errors", "/errors/0123456789abcdef", "/events", "/workers",
-        "/operations", "/system", "/kinds", "/kinds/demo.echo")  # fmt: skip
+        "/operations", "/system", "/kinds", "/kinds/demo.echo",
+        "/audit", "/audit.csv", "/settings", "/help", "/go?q=demo")  # fmt: skip
 ACT = ("/jobs/1/retry", "/jobs/1/cancel", "/jobs/bulk", "/workers/release", "/pause",
        "/resume", "/kinds/demo.echo/hold", "/kinds/demo.echo/unhold")  # fmt: skip
 LOOKERS = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
@@ -81,3 +83,14 @@ def test_nobody_from_elsewhere_gets_in_without_credentials(guarded: Flask, path:
 
     assert answer.status_code == 403
     assert "http://127.0.0.1" in answer.text
+
+
+def test_a_page_of_another_site_acts_for_nobody(client: FlaskClient) -> None:
+    none = "0123456789abcdef"
+    paths = ("/jobs/1/retry", "/jobs/bulk", f"/errors/{none}", "/workers/release",
+             f"/operations/{none}/apply", f"/operations/{none}/stop")  # fmt: skip
+
+    for path in paths:
+        for told in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "same-site"}):
+            assert client.post(path, headers=told).status_code == 403, path
+        assert client.post(path).status_code in (400, 404), path

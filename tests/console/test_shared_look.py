@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, template_rendered
 
 from queueapp import create_app, judgement, shared
 from queueapp.console import overview
 from queueapp.extensions import db
-from queueapp.jobs.queries import clock
+from queueapp.jobs.queries import clock, failures
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict import statements
 from tests.console.conftest import PANEL, words
@@ -85,6 +85,42 @@ def test_polls_of_other_pages_carry_the_same_verdict(sharing: Flask, session: An
     assert [text for text, _ in sent].count(statements.LINE) == 1
 
 
+@pytest.mark.postgresql("statements")
+def test_many_tabs_read_the_failures_once(sharing: Flask, session: Any) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    sharing.extensions["queue_causes"].life_s = 60.0
+    with sharing.app_context():
+        engine = db.engine
+
+    with statements_of(engine) as sent:
+        answers = open_tabs(sharing, *["/errors", "/errors?kind=demo.echo"] * 5)
+    again = open_tabs(sharing, "/errors", tag=answers[0].headers["HX-PTag"])
+
+    assert {answer.status_code for answer in answers} == {200}
+    texts = [text for text, _ in sent]
+    assert texts.count(failures._NEWEST) == texts.count(failures._WAITING) == 1
+    assert [answer.status_code for answer in again] == [304]
+
+
+def test_a_panel_is_drawn_once_for_all_tabs_of_one_host(sharing: Flask, session: Any) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    sharing.extensions["queue_causes"].life_s = 60.0
+    drawn: list[str] = []
+
+    def note(_sender: Any, template: Any, **_: Any) -> None:
+        drawn.append(template.name)
+
+    with template_rendered.connected_to(note, sharing):
+        for path in ("/", "/errors"):
+            texts = {sharing.test_client().get(path, headers=PANEL).text for _ in range(3)}
+            assert len(texts) == 1
+        sharing.test_client().get("/", headers=PANEL, base_url="http://127.0.0.1/")
+
+    assert drawn == ["fragments/now.html", "fragments/errors.html", "fragments/now.html"]
+
+
 @pytest.fixture
 def proxied(database_url: str) -> Iterator[tuple[Flask, Proxy]]:
     proxy = Proxy(database_url)
@@ -125,16 +161,18 @@ def test_without_the_database_the_page_stays_and_turns_grey(
     assert client.get("/jobs").status_code == 503
 
 
-def test_the_first_page_without_any_reading_says_that_there_is_no_database() -> None:
+def test_a_page_without_any_reading_says_that_there_is_no_database() -> None:
     app = create_app({"DATABASE_URL": "postgresql://127.0.0.1:1/none", "TESTING": True})
+    none = "0123456789abcdef"
+    paths = ("/", "/errors", f"/errors/{none}", f"/operations/{none}", "/workers", "/system")
     with app.app_context():
-        client = app.test_client()
-        answer = client.get("/")
+        answers = [app.test_client().get(path) for path in paths]
         db.engine.dispose()
 
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"] == "5"
-    assert "database" in words(answer.text)
+    assert {(answer.status_code, answer.headers["Retry-After"]) for answer in answers} == {
+        (503, "5")
+    }
+    assert all("database" in words(answer.text) for answer in answers)
 
 
 def test_what_is_shared_holds_no_connection(sharing: Flask) -> None:

@@ -343,6 +343,17 @@ def test_hostile_names_and_words_are_text(console: Console, session: Session) ->
         assert "{{7*7}}" in page
 
 
+def test_it_leads_back_to_this_console_only(console: Console, session: Session) -> None:
+    sign(session, DEAD, ago_s=300)
+
+    for place in ("//elsewhere.example", "/\\elsewhere.example", "https://elsewhere.example/"):
+        asked = {"worker": DEAD, "next": place}
+        page = console.client.get("/workers/release", query_string=asked).text
+        assert 'name="next" value="/workers"' in page
+        answer = console.post("/workers/release", **asked)
+        assert answer.headers["Location"] == "/workers?done=release.0.0.0"
+
+
 @pytest.mark.postgresql("plans")
 def test_the_pages_scan_no_table(console: Console, session: Session, database_url: str) -> None:
     seed(session, 20_000)

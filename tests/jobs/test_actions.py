@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, operations, queries, transitions
 from queueapp.jobs.queries import JobFilter, actions
-from queueapp.jobs.status import Status
+from queueapp.jobs.status import Event, Status
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 
@@ -71,3 +71,17 @@ def test_switches_are_found_behind_however_many_lines(
     monkeypatch.setattr(actions, "LOOKED_AT", 10)
 
     assert told(session) == [("queue_paused", "user:ana", 0)]
+
+
+def test_of_many_operations_the_newest_are_told(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "LOOKED_AT", 3)
+    for number in range(4):
+        scope = f"op:{number}"
+        control.record(session, Event.OP_DONE, scope=scope, actor="token:cron", data={})
+    session.commit()
+    control.pause(session, actor="user:ana", reason="migration")
+    session.commit()
+
+    assert told(session)[0] == ("queue_paused", "user:ana", 0)

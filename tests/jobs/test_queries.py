@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from queueapp.errors import JobNotFound
 from queueapp.jobs import kinds, queries, transitions
+from queueapp.jobs.database import run
 from queueapp.jobs.queries import (
+    ActFilter,
     EventFilter,
     JobFilter,
     Span,
@@ -20,6 +22,7 @@ from queueapp.jobs.queries import (
     ledger,
     listing,
 )
+from queueapp.jobs.queries.acts import TO_QUEUE
 from queueapp.jobs.queries.ledger import Cursor
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.why import why
@@ -370,14 +373,19 @@ def every_read(session: Session) -> None:
     for narrowed in _event_filters():
         page = queries.list_events(session, narrowed)
         queries.list_events(session, narrowed, before=page.older)
+    hour = ActFilter(actor="user:ana", since=later() - 2 * SOON, until=later())
+    for acts in (ActFilter(), hour, ActFilter(dids=TO_QUEUE)):
+        trail = queries.list_acts(session, acts, seconds=-1)
+        queries.list_acts(session, acts, before=trail.older, seconds=-1)
     queries.pulse_of_job(session, 7)
     for each in range(1, 7):
         why(session, each, job_timeout_s=3600)
     queries.get_head(session, 7)
     queries.heads_of(session, [7, 8, 9])
     queries.bodies_of(session, 7)
-    for look in (kinds.waiting, kinds.running, kinds.held, kinds.failed):
-        assert look(session).jobs
+    for look in (kinds.waiting, kinds.running, kinds.failed, kinds.held):
+        look(session)
+    run(session, kinds._HELD, kinds=["seed.kind1"], bound=10)
     kinds.last_hour(session, later())
     queries.events_of(session, 7)
     queries.latest_events_of(session, 7)

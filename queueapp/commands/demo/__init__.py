@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import urllib3
+from click.core import ParameterSource
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
@@ -55,6 +56,7 @@ def demo(
       flask demo incident --list
     """
     if context.invoked_subcommand is not None:
+        _refuse_options(context)
         return
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
@@ -73,6 +75,14 @@ def demo(
 
 
 demo.add_command(incident)
+
+
+def _refuse_options(context: click.Context) -> None:
+    """What stands before the name of a command below would not be heeded by it."""
+    for name in context.params:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            below = context.invoked_subcommand
+            raise click.UsageError(f"put the options behind {below}: flask demo {below} …")
 
 
 def _settings(receiver: Receiver) -> dict[str, str]:

@@ -5,6 +5,7 @@ Statuses stand in the statements as literals, so that a generic plan can use the
 
 from queueapp.jobs.queries.actions import Action, last_actions
 from queueapp.jobs.queries.activity import failed_since, longest_running
+from queueapp.jobs.queries.acts import Act, ActFilter, Did
 from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
@@ -43,18 +44,23 @@ from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads
 from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
 from queueapp.jobs.queries.payloads import Field, fields_of
 from queueapp.jobs.queries.standings import Standing, standings_of
+from queueapp.jobs.queries.trail import ActPage, list_acts
 
 __all__ = [
     "BODY_LIMIT",
     "COUNT_LIMIT",
     "LISTED",
     "SCAN_LIMIT",
+    "Act",
+    "ActFilter",
+    "ActPage",
     "Action",
     "Bodies",
     "Body",
     "Counted",
     "Cursor",
     "Deploy",
+    "Did",
     "EventFilter",
     "EventPage",
     "FeedCursor",
@@ -92,6 +98,7 @@ __all__ = [
     "last_deploy",
     "last_failure",
     "latest_events_of",
+    "list_acts",
     "list_events",
     "list_jobs",
     "longest_running",

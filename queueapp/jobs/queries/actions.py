@@ -45,7 +45,7 @@ control AS (
     SELECT id, created_at, event, actor, reason, scope FROM job_events
     WHERE job_id IS NULL AND event = ANY(%(control)s)
       AND created_at >= statement_timestamp() - interval '7 days'
-    LIMIT %(looked_at)s
+    ORDER BY id DESC LIMIT %(looked_at)s
   ) c
 )
 SELECT id, at, event, actor, left(reason, 300) AS reason, jobs, job_id, operation, scope

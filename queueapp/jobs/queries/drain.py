@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.instants import read_instant
 
 # Statistics older than this say nothing about the rate.
 RATE_WITHIN_S = 600.0
@@ -57,4 +58,4 @@ def rate_of(lines: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
 
 def instant(value: Any) -> datetime | None:
     """An instant from a column or from within JSON."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+    return read_instant(value) if isinstance(value, str) else value

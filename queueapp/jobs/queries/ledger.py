@@ -61,7 +61,7 @@ class EventPage:
 # A list shows no data: it may hold a traceback of 64 KiB. ``xid`` leaves as text, so whatever sorts
 # or compares it says ``e.xid``.
 _LISTED = """id, xid::text AS xid, job_id, kind, scope, event, from_status, to_status, attempt,
-  actor, left(reason, 300) AS reason, created_at"""
+  actor, left(reason, 1000) AS reason, created_at"""
 
 _NEWEST = f"""
 SELECT * FROM (

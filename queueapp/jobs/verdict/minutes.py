@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from queueapp.jobs.instants import read_instant
 from queueapp.jobs.status import Event
 
 # Every event with which an attempt ends; a lost lease is followed by one of them.
@@ -110,7 +111,7 @@ def together(one: Minute, other: Minute) -> Minute:
 
 def instant(value: Any) -> datetime:
     """An instant from a column or from within JSON."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+    return read_instant(value) if isinstance(value, str) else value
 
 
 def last(minutes: Sequence[Minute], now: datetime, seconds: float) -> list[Minute]:

@@ -20,10 +20,9 @@ from queueapp.commands.demo.incidents.catalogue import INCIDENTS, RUNAWAY_JOBS, 
 from queueapp.commands.demo.incidents.lock import workers_wait
 from queueapp.commands.demo.incidents.stage import CREW, KINDS, PRODUCER, Stage
 from queueapp.commands.demo.processes import Running
-from queueapp.commands.parameters import Duration, actor
+from queueapp.commands.parameters import Duration
 from queueapp.connections import address_of
 from queueapp.extensions import db
-from queueapp.jobs import control
 from queueapp.jobs.past import forget
 
 _TICK_S = 1.0
@@ -104,11 +103,8 @@ def make(session: Session, name: str, *, jobs: int = RUNAWAY_JOBS) -> Stage:
 
 
 def clear(session: Session) -> int:
-    """Remove what an incident has left, and lift what was put on hold in it; how many jobs."""
-    jobs, events = forget(session, producer=PRODUCER)
-    if events:
-        for kind in {*KINDS} & {*control.in_force(session).held_kinds}:
-            control.unhold_kind(session, kind, actor=actor(), reason="the incident is over")
+    """Remove what an incident has left, and what was paused or held in it; how many jobs."""
+    jobs = forget(session, producer=PRODUCER, kinds=KINDS)
     session.commit()
     return jobs
 

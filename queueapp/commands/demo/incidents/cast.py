@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from queueapp.commands.demo.incidents.lock import connect
 from queueapp.commands.demo.incidents.stage import LEASE_S, Stage
 from queueapp.errors import OperationBusy, OperationNotFound
-from queueapp.jobs import control, operations
+from queueapp.jobs import control, operations, transitions
+from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.expiry import lift_expired
@@ -26,7 +27,7 @@ from queueapp.jobs.queries import database_now
 from queueapp.jobs.status import Event
 
 _SIGN_S, _LINE_S = 20.0, 60.0
-_HOUSEKEEPING = "housekeeping:drill"
+_HOUSEKEEPING, _SWEEPER = "housekeeping:drill", "sweeper:drill"
 
 
 class Cast:
@@ -100,8 +101,9 @@ class Cast:
             session.commit()
 
     def _keep_house(self) -> None:
-        """Lift what has run out, and move aside or back what is on hold with its kind."""
+        """Take back lost leases, lift what has run out, and carry out the holds on kinds."""
         session = self._stage.session
+        transitions.expire(session, actor=_SWEEPER, backoff=Backoff())
         lift_expired(session, actor=_HOUSEKEEPING)
         session.commit()
         controls, now = control.in_force(session), database_now(session)

@@ -1,0 +1,154 @@
+"""What readers choose for themselves, the zone of all times first; what the server runs with."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy.orm import Session
+
+from queueapp import create_app
+from queueapp.config import load
+from queueapp.console import filters, instants, preferences
+from queueapp.console.settings import written
+from queueapp.extensions import db
+from queueapp.jobs.models import JobEvent
+from tests.auth.conftest import bearer
+from tests.console.conftest import Console, words
+
+BERLIN = ZoneInfo("Europe/Berlin")
+# The night in which its clocks went back, an hour before and an hour after.
+BEFORE = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+AFTER = BEFORE + timedelta(hours=1)
+
+
+def test_times_are_right_across_a_change_of_the_clocks() -> None:
+    assert filters.stamp(BEFORE, zone=BERLIN) == "2026-10-25 02:30:00 CEST"
+    assert filters.stamp(AFTER, zone=BERLIN) == "2026-10-25 02:30:00 CET"
+    assert filters.time_of(BEFORE, AFTER, zone=BERLIN) == "02:30:00 CEST"
+    assert filters.time_of(AFTER, AFTER, zone=BERLIN) == "02:30:00"
+    # The zone's midnight divides the days, not that of UTC.
+    evening = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)
+    assert filters.time_of(evening, evening + timedelta(hours=1), zone=BERLIN) == "00:30:00"
+    assert filters.time_of(evening, evening - timedelta(hours=1), zone=BERLIN) == "07-02 00:30:00"
+    assert filters.zone_of(BEFORE, zone=ZoneInfo("America/Sao_Paulo")) == "UTC-03"
+    said = "It is due at 2026-10-25 00:30:00 UTC, and so on."
+    assert filters.in_zone(said, zone=BERLIN) == "It is due at 2026-10-25 02:30:00 CEST, and so on."
+    assert filters.in_zone("9999-99-99 99:99:99 UTC", zone=BERLIN) == "9999-99-99 99:99:99 UTC"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("-2h", "-2h"),
+        ("2026-07-01 02:30", "2026-07-01T00:30:00.000Z"),
+        ("2026-12-01", "2026-11-30T23:00:00.000Z"),
+        # Shown twice: the first; never shown: what would have been.
+        ("2026-10-25 02:30", "2026-10-25T00:30:00.000Z"),
+        ("2026-03-29 02:30", "2026-03-29T01:30:00.000Z"),
+        ("2026-07-01T02:30:15+05:00", "2026-06-30T21:30:15.000Z"),
+        ("2026-07-01T02:30:15.250Z", "2026-07-01T02:30:15.250Z"),
+    ],
+)
+def test_a_time_by_somebodys_clock_is_written_for_everybody(text: str, meant: str) -> None:
+    assert instants.canonical(text, BERLIN) == meant
+
+
+@pytest.mark.parametrize("text", ["", "2h", "-2w", "25:00", "2026-02-30", "9999-12-31", "now"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time"):
+        instants.canonical(text, BERLIN)
+
+
+def test_every_page_shows_the_zone_that_was_chosen(
+    console: Console, client: FlaskClient, session: Session
+) -> None:
+    session.add(JobEvent(scope="queue", event="queue_paused", actor="user:ana", created_at=BEFORE))
+    session.commit()
+    assert "2026-10-25 00:30:00 UTC" in console.get("/events")
+    tag = console.panel("/events").headers["HX-PTag"]
+
+    saved = console.post("/settings", zone="Europe/Berlin", density="compact", theme="dark",
+                         refresh="off")  # fmt: skip
+
+    assert (saved.status_code, saved.location) == (303, "/settings?saved=1")
+    page = console.get("/audit")
+    for shown in (page, console.get("/events")):
+        assert "2026-10-25 02:30:00 CEST" in shown
+        assert "time (Europe/Berlin)" in shown
+    root = re.findall(r"<html[^>]*>", page)[0]
+    assert 'data-theme="dark" data-density="compact" data-pace="off"' in root
+    assert console.panel("/events", tag).status_code == 200, "the same panel, other times"
+    answer = console.panel("/events")
+    as_of = datetime.fromisoformat(answer.headers["Queue-As-Of"])
+    assert answer.headers["Queue-Clock"] == f"{as_of.astimezone(BERLIN):%H:%M:%S}"
+
+
+def test_a_pace_is_kept_without_scripts_as_well(console: Console, client: FlaskClient) -> None:
+    assert "http-equiv" not in console.get("/jobs")
+    client.set_cookie("refresh", "30")
+
+    assert '<noscript><meta http-equiv="refresh" content="30"></noscript>' in console.get("/jobs")
+    assert "http-equiv" not in console.get("/audit")
+
+
+def test_a_zone_that_is_none_changes_nothing(console: Console, client: FlaskClient) -> None:
+    answer = console.post("/settings", zone="Europe/<b>", theme="dark")
+
+    assert answer.status_code == 422
+    assert "There is no time zone “Europe/&lt;b&gt;”; nothing is changed." in answer.text
+    assert client.get_cookie("theme") is None
+
+
+@pytest.mark.parametrize("zone", ["Europe", "../../etc/passwd", "x" * 5000, "\x00", ""])
+def test_cookies_that_say_nothing_usable_are_the_default(zone: str) -> None:
+    odd = {"zone": zone, "theme": "<b>", "density": "", "refresh": "0"}
+
+    assert preferences.read(odd) == preferences.Preferences()
+
+
+@pytest.fixture
+def secretive(database_url: str) -> Iterator[Flask]:
+    tokens = " ".join(
+        f"the-{role}:{role}:{hashlib.sha256(f'{role}-secret'.encode()).hexdigest()}"
+        for role in ("viewer", "admin")
+    )
+    given = {"QUEUE_TOKENS": tokens, "QUEUE_SECRET_KEY": "k" * 40, "QUEUE_LEASE": "90s"}
+    app = create_app({"DATABASE_URL": database_url, "TESTING": True, **given})
+    yield app
+    with app.app_context():
+        db.engine.dispose()
+
+
+def test_admins_see_what_the_server_runs_with_and_no_secret(
+    secretive: Flask, database_url: str
+) -> None:
+    client = secretive.test_client()
+
+    page = client.get("/settings", headers=bearer("admin")).text
+
+    shown = words(page)
+    assert "QUEUE_LEASE 90s How long a claim lasts" in shown
+    assert "QUEUE_SECRET_KEY set Signs" in shown
+    assert "QUEUE_USERS not set default People" in shown
+    for secret in ("kkkk", database_url, bearer("admin")["Authorization"], ":admin:"):
+        assert secret not in page
+    assert "QUEUE_LEASE" not in client.get("/settings", headers=bearer("viewer")).text
+
+
+def test_values_are_written_as_the_environment_would_say_them() -> None:
+    here = load({})
+
+    assert written(here.lease) == "1m"
+    assert written(here.poll) == "1.5s"
+    assert written(here.accept_unknown_kinds) == "0"
+    assert written(here.concurrency) == "10"
+    assert written(("a", "b")) == "a, b"
+    assert written(here.verdict).startswith("stalled=60s ")
+    assert written(0.0) == "0s"

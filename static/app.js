@@ -30,7 +30,7 @@ function showPause() {
   const button = $("#pause");
   if (!button) return;
   button.setAttribute("aria-pressed", refresh.paused);
-  button.lastChild.textContent = refresh.paused ? "Paused" : "Pause";
+  button.lastChild.textContent = refresh.paused ? "Frozen" : "Live";
 }
 
 function togglePause() {

@@ -185,7 +185,7 @@ def test_paused_by_button_or_key_nothing_is_asked_until_it_goes_on(
 
     # The next page is paused as well.
     page.goto(f"{live_server}/jobs/{job.id}")
-    expect(page.locator("#pause")).to_have_text("Paused")
+    expect(page.locator("#pause")).to_have_text("Frozen")
     transitions.cancel(session, [job.id], actor="user:ana")
     session.commit()
     page.keyboard.press(".")

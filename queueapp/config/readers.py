@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from queueapp.jobs.verdict.thresholds import KINDS, Thresholds
 
@@ -105,7 +105,17 @@ def prefix(text: str) -> str:
     return path
 
 
-def redactions(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+class Redacted(NamedTuple):
+    """A field that only admins see, of the jobs of ``kind`` (``*``: of any)."""
+
+    kind: str
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{'.'.join(self.path)}"
+
+
+def redactions(text: str) -> tuple[Redacted, ...]:
     """Fields as kind and path: ``mail.send:to``, ``*:password``, ``pay:card.number``."""
     found = []
     for entry in text.replace(",", " ").split():
@@ -113,7 +123,7 @@ def redactions(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         names = tuple(name.casefold().replace("-", "_") for name in path.split("."))
         if not all(names) or (kind != "*" and not _KIND.fullmatch(kind)):
             raise ValueError(f"expected entries such as mail.send:to or *:password, not {entry!r}")
-        found.append((kind, names))
+        found.append(Redacted(kind, names))
     return tuple(found)
 
 

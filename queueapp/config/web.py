@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from queueapp.config.readers import (
     Network,
+    Redacted,
     header,
     networks,
     one_of,
@@ -75,7 +76,7 @@ class Web:
         " any change of those ends all sessions.",
         secret=True,
     )  # fmt: skip
-    redact: tuple[tuple[str, tuple[str, ...]], ...] = setting(
+    redact: tuple[Redacted, ...] = setting(
         "QUEUE_REDACT",
         "*:password *:passwd *:secret *:token *:access_token *:refresh_token *:api_key"
         " *:authorization *:private_key",

@@ -150,5 +150,6 @@ def test_values_are_written_as_the_environment_would_say_them() -> None:
     assert written(here.accept_unknown_kinds) == "0"
     assert written(here.concurrency) == "10"
     assert written(("a", "b")) == "a, b"
+    assert written(here.redact).startswith("*:password, *:passwd, ")
     assert written(here.verdict).startswith("stalled=60s ")
     assert written(0.0) == "0s"

@@ -175,7 +175,7 @@ def test_counting_stops_at_its_bound_and_says_so(
         ("depth_by_priority", "oldest due has waited – the query took longer than 2 s"),
         ("failed_since", "– the query took longer than 2 s and was stopped"),
         ("longest_running", "Running longest – the query took longer than 2 s"),
-        ("last_actions", "What people did last operations – the query took longer than 2 s"),
+        ("last_actions", "What people did last – the query took longer than 2 s"),
     ],
 )
 def test_one_read_that_takes_too_long_does_not_take_the_page(

@@ -102,7 +102,7 @@ class Redaction:
 
     def of(self, kind: str) -> Hidden:
         """What is hidden of the jobs of ``kind``."""
-        paths = [path for whose, path in self.rules if whose in ("*", kind)]
+        paths = [tuple(map(plain, path)) for whose, path in self.rules if whose in ("*", kind)]
         if not paths:
             return NOTHING
         return Hidden(
@@ -128,8 +128,8 @@ def for_reader() -> Redaction:
 
 
 def plain(name: str) -> str:
-    """A name as it is compared: ``API-Key`` is ``api_key``."""
-    return name.casefold().replace("-", "_")
+    """A name as it is compared: ``API-Key``, ``api_key`` and ``apikey`` are one."""
+    return name.casefold().replace("-", "").replace("_", "")
 
 
 def _unquoted(name: str) -> str:

@@ -290,7 +290,11 @@ const KEYS = {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem("keys") === "off") return;
-  if (event.target.matches("input:not([type=checkbox]), select, textarea") || $("dialog[open]")) return;
+  if (event.target.matches("input:not([type=checkbox]), select, textarea") || $("dialog[open]")) {
+    // Out of the field, back to the single keys.
+    if (event.key === "Escape" && !$("dialog[open]")) event.target.blur();
+    return;
+  }
   const place = Date.now() - pendingG < 1000 && $(`[data-key="${CSS.escape(event.key)}"]`);
   pendingG = event.key === "g" ? Date.now() : 0;
   if (place) return place.click();

@@ -120,7 +120,7 @@ def redactions(text: str) -> tuple[Redacted, ...]:
     found = []
     for entry in text.replace(",", " ").split():
         kind, _, path = entry.partition(":")
-        names = tuple(name.casefold().replace("-", "_") for name in path.split("."))
+        names = tuple(path.split("."))
         if not all(names) or (kind != "*" and not _KIND.fullmatch(kind)):
             raise ValueError(f"expected entries such as mail.send:to or *:password, not {entry!r}")
         found.append(Redacted(kind, names))

@@ -78,8 +78,8 @@ class Web:
     )  # fmt: skip
     redact: tuple[Redacted, ...] = setting(
         "QUEUE_REDACT",
-        "*:password *:passwd *:secret *:token *:access_token *:refresh_token *:api_key"
-        " *:authorization *:private_key",
+        "*:password *:passwd *:secret *:client_secret *:token *:access_token *:refresh_token"
+        " *:api_key *:x_api_key *:authorization *:cookie *:set_cookie *:private_key",
         redactions,
         "Fields of payloads and results that only admins see: `kind:name` at any depth,"
         " `kind:path.from.the.root`, `*` for any kind. Set it to add your own; `none:none` hides"

@@ -63,5 +63,5 @@ KEYS = (
     Key(("Shift R",), "refresh now"),
     Key(("y",), "copy the link to this page"),
     Key(("?",), "this list"),
-    Key(("Esc",), "close"),
+    Key(("Esc",), "close, leave the field"),
 )

@@ -22,13 +22,14 @@ from tests.factories import make_job
 PAYLOAD = {
     "to": "ann@example.com",
     "API-Key": "hunter1",
+    "apikey": "hunter5",
     "deep": [{"Password": {"old": "hunter2", "new": ["hunter3", {"x": "}"}]}, "kept": 12345678901}],
     "card": {"number": "hunter4", "holder": "Ann"},
     "number": 7,
     "quote": 'a "password": "no field"',
 }
 RULES = "*:password *:api_key mail.send:card.number pay:to"
-SECRETS = ("hunter1", "hunter2", "hunter3", "hunter4")
+SECRETS = ("hunter1", "hunter2", "hunter3", "hunter4", "hunter5")
 
 
 @pytest.fixture

@@ -50,6 +50,8 @@ def test_keys_are_text_in_a_field_and_can_be_turned_off(
     page.keyboard.press("f")
     page.keyboard.type("j.x")
     expect(page.locator("#filter [name=kind]")).to_have_value("j.x")
+    page.keyboard.press("Escape")
+    expect(page.locator("#filter [name=kind]")).not_to_be_focused()
 
     page.goto(f"{live_server}/jobs")
     page.keyboard.press("?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Mapping
@@ -96,6 +97,17 @@ def migrate(app: Flask) -> None:
     db.engine.dispose()
 
 
+# Whatever guards the queue of whoever tries it: the demo is for the machine itself.
+_GUARDS = (
+    "QUEUE_TOKENS",
+    "QUEUE_TOKENS_FILE",
+    "QUEUE_USERS",
+    "QUEUE_USERS_FILE",
+    "QUEUE_TRUSTED_PROXIES",
+    "QUEUE_PROXY_USER_HEADER",
+)
+
+
 def start(
     app: Flask, run: Running, port: int, *, workers: int, also: Mapping[str, str] | None = None
 ) -> None:
@@ -103,15 +115,15 @@ def start(
     environment = {
         "DATABASE_URL": address_of(app).url,
         "PORT": str(port),
-        # Whatever guards the queue of whoever tries it: the demo is for the machine itself.
-        "QUEUE_TOKENS": "",
-        "QUEUE_TOKENS_FILE": "",
-        "QUEUE_USERS": "",
-        "QUEUE_USERS_FILE": "",
-        "QUEUE_TRUSTED_PROXIES": "",
-        "QUEUE_PROXY_USER_HEADER": "",
+        **dict.fromkeys(_GUARDS, ""),
         **(also or {}),
     }
+    if unheeded := [name for name in _GUARDS if os.environ.get(name)]:
+        click.echo(
+            f"Not heeded here: {', '.join(unheeded)}. The demo is open to this machine, and to"
+            " nobody else.",
+            err=True,
+        )
     home, logs = Path(app.root_path), Path(app.instance_path) / "demo" / str(port)
     commands = children.procfile(home)
     lines = {"web": commands["web"].replace(_EVERYWHERE, "127.0.0.1")}

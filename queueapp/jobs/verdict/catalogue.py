@@ -131,7 +131,7 @@ RULES: tuple[Rule, ...] = (
         "For ten minutes more jobs have come than ended, and the oldest is due for longer than"
         " `stalled` and than 95 of 100 waited five to ten minutes ago; no pause or hold was lifted"
         " meanwhile.",
-        "Start more workers, or find out who creates so many.",
+        "Start more workers; or find out who creates so many, and hold or cancel what came.",
         ("arrived", "kind", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
         ("controls", "line", "hour"),
         slow.falling_behind,

@@ -206,8 +206,9 @@ class Stage:
         if kind := self.session.scalar(others.limit(1)):
             self.session.rollback()
             raise NotOurs(
-                f"jobs of the kind {kind} are due that are no drill's: practise on a database that"
-                " has none of its own"
+                f"jobs of the kind {kind} are due that are no drill's, which its workers would"
+                " have to run: let `flask work` finish them first, or practise on a database that"
+                " has none (DATABASE_URL=… and --into-database-url)"
             )
         return claims
 

@@ -71,6 +71,7 @@ def test_all_other_jobs_go_on_while_a_running_row_is_locked_for_a_minute(
     run_beside_a_locked_job(journey, hold_s=62)
 
 
+@pytest.mark.slow
 def test_locked_row_at_the_head_of_the_queue_stops_nobody(journey: Journey) -> None:
     first = journey.enqueue_one("journey.tick", priority=100)
     web = journey.web()

@@ -157,6 +157,7 @@ def test_unlike_versions_refuse_to_work_and_say_so(
     stand(journey, accepted=[job])
 
 
+@pytest.mark.slow
 def test_a_column_that_is_missing_costs_no_job_an_attempt(
     cluster_journey: Journey, cluster: Cluster
 ) -> None:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 import psycopg
+import pytest
 from psycopg.errors import ProgramLimitExceeded
 
 from tests.live.checks import stand
@@ -63,6 +64,7 @@ def fill_the_queue(cluster: Cluster) -> bool:
     raise AssertionError("the queue of notifications has no end")
 
 
+@pytest.mark.slow
 def test_jobs_are_created_and_start_soon_whatever_becomes_of_notifications(
     cluster_journey: Journey, cluster: Cluster
 ) -> None:

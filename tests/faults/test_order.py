@@ -33,6 +33,7 @@ def fresh(connection: Connection, mix: random.Random) -> list[int]:
     return [job.id for job in made]
 
 
+@pytest.mark.slow
 def test_every_way_into_the_line_leads_to_the_same_order(journey: Journey) -> None:
     mix = random.Random(5)
 

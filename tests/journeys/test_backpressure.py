@@ -101,9 +101,8 @@ def has_both(producers: list[Producer], *, accepted: int, refused: int) -> bool:
 
 @pytest.mark.timeout(240)
 @pytest.mark.postgresql("several processes that create")
-@pytest.mark.parametrize(
-    ("limit", "jobs"), [(60, 200), pytest.param(500, 2_500, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("limit", "jobs"), [(60, 200), (500, 2_500)])
+@pytest.mark.slow
 def test_two_producers_at_full_speed_keep_to_the_hard_limit_and_lose_nothing(
     journey: Journey, limit: int, jobs: int
 ) -> None:

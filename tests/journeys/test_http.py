@@ -6,6 +6,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from tests.live.checks import stand
 from tests.live.journey import Answer, Journey, Web
 from tests.live.processes import until
@@ -80,6 +82,7 @@ def test_progress_is_seen_while_the_job_runs_and_cancel_stops_it(journey: Journe
     stand(journey, accepted=[job])
 
 
+@pytest.mark.slow
 def test_200_posts_at_once_with_one_key_make_one_job(journey: Journey) -> None:
     web = journey.web(workers=2)
     journey.work()

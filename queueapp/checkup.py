@@ -15,17 +15,13 @@ from queueapp.extensions import db
 from queueapp.jobs.system.report import report
 from queueapp.jobs.system.told import Asked, System
 from queueapp.schema import schema_head
-from queueapp.shared import Shared, Snapshot, life_s
+from queueapp.shared import Snapshot
 
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the readings: once with the texts of others' queries, once without."""
     app.extensions["queue_system"] = {
-        sees_queries: Shared(
-            partial(read_system, app, sees_queries=sees_queries),
-            life_s=life_s(app),
-            name_failure=judgement.name_failure,
-        )
+        sees_queries: judgement.share(app, partial(read_system, app, sees_queries=sees_queries))
         for sees_queries in (False, True)
     }
 

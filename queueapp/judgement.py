@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import psycopg
 from flask import Flask
@@ -19,6 +20,8 @@ from queueapp.jobs.verdict import Facts, Level, Unread, Verdict, judge, not_know
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
 from queueapp.shared import OLD_S, Shared, Snapshot, life_s
+
+T = TypeVar("T")
 
 # How long ``/healthz`` waits for a look at the queue.
 HEALTH_WAIT_S = 1.0
@@ -35,11 +38,12 @@ class Look:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share one look at the queue."""
-    app.extensions["queue_look"] = Shared(
-        lambda: look(app),
-        life_s=life_s(app),
-        name_failure=name_failure,
-    )
+    app.extensions["queue_look"] = share(app, lambda: look(app))
+
+
+def share(app: Flask, read: Callable[[], T]) -> Shared[T]:
+    """What ``read`` gives, read once for all of ``app``'s threads; failures are named as here."""
+    return Shared(read, life_s=life_s(app), name_failure=name_failure)
 
 
 def shared(app: Flask) -> Shared[Look]:

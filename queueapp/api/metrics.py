@@ -14,7 +14,7 @@ from queueapp.extensions import db
 from queueapp.jobs.metrics import FAMILIES, Measured, Scrape, measure, samples
 from queueapp.judgement import Look
 from queueapp.schema import schema_head
-from queueapp.shared import OLD_S, Shared, Snapshot, life_s
+from queueapp.shared import OLD_S, Shared, Snapshot
 from queueapp.version import VERSION
 
 bp = Blueprint("api_metrics", __name__)
@@ -25,11 +25,7 @@ WAIT_S = 4.0
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share what is measured."""
-    app.extensions["queue_metrics"] = Shared(
-        lambda: _measure(app),
-        life_s=life_s(app),
-        name_failure=judgement.name_failure,
-    )
+    app.extensions["queue_metrics"] = judgement.share(app, lambda: _measure(app))
 
 
 def shared(app: Flask) -> Shared[Measured]:

@@ -12,7 +12,7 @@ from queueapp.console.readings import Reading, tried
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Deploy, Line, Pulse, Window
-from queueapp.shared import Shared, life_s
+from queueapp.shared import Shared
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,7 @@ class Failures:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the look."""
-    app.extensions["queue_causes"] = Shared(
-        lambda: _read(app), life_s=life_s(app), name_failure=judgement.name_failure
-    )
+    app.extensions["queue_causes"] = judgement.share(app, lambda: _read(app))
 
 
 def shared_failures() -> Shared[Failures]:

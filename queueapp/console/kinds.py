@@ -90,9 +90,7 @@ class Row:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share what is known of kinds."""
-    app.extensions["queue_kinds"] = Shared(
-        lambda: _read(app), life_s=life_s(app), name_failure=judgement.name_failure
-    )
+    app.extensions["queue_kinds"] = judgement.share(app, lambda: _read(app))
     app.jinja_env.globals["kind_address"] = kind_address
 
 

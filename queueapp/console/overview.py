@@ -17,7 +17,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Action, PriorityDepth, Pulse
 from queueapp.jobs.status import Status
-from queueapp.shared import Shared, life_s
+from queueapp.shared import Shared
 
 HOUR = timedelta(hours=1)
 
@@ -49,11 +49,7 @@ class Overview:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share one overview."""
-    app.extensions["queue_overview"] = Shared(
-        lambda: _read(app),
-        life_s=life_s(app),
-        name_failure=judgement.name_failure,
-    )
+    app.extensions["queue_overview"] = judgement.share(app, lambda: _read(app))
 
 
 def shared(app: Flask) -> Shared[Overview]:

@@ -20,7 +20,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries, workers
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, Connections, Roll, State
-from queueapp.shared import Shared, life_s
+from queueapp.shared import Shared
 
 # Those that are only history: the latest of them.
 GONE_SHOWN = 20
@@ -35,9 +35,7 @@ ICONS = {State.LIVE: "succeeded", State.SILENT: "failed", State.UNCONNECTED: "fa
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the roll."""
-    app.extensions["queue_roll"] = Shared(
-        lambda: _read(app), life_s=life_s(app), name_failure=judgement.name_failure
-    )
+    app.extensions["queue_roll"] = judgement.share(app, lambda: _read(app))
 
 
 def shared_roll() -> Shared[Roll]:

@@ -164,6 +164,7 @@ def test_a_server_left_by_a_killed_command_is_used_again_and_then_stopped(home: 
     assert not postmaster.find(data_of(home))
 
 
+@pytest.mark.slow
 def test_a_cluster_is_abandoned_once_its_last_user_was_killed(home: Path) -> None:
     with command_using(home) as command:
         line_of(command.stdout)
@@ -191,6 +192,7 @@ def test_a_killed_server_is_recovered_under_the_same_address(home: Path) -> None
             assert again.execute("SELECT n FROM kept").fetchone() == (7,)
 
 
+@pytest.mark.slow
 def test_a_pid_file_naming_another_process_does_not_stop_the_start(home: Path) -> None:
     start(home, durable=False).close()
     stale = [str(os.getpid()), str(data_of(home)), "1700000000", "1", "", "127.0.0.1", "", ""]
@@ -200,6 +202,7 @@ def test_a_pid_file_naming_another_process_does_not_stop_the_start(home: Path) -
         assert server_of(home).pid != os.getpid()
 
 
+@pytest.mark.slow
 def test_a_half_made_cluster_is_made_anew(home: Path) -> None:
     start(home, durable=False).close()
     half = data_of(home).rename(place_of(home) / "data.new")
@@ -209,6 +212,7 @@ def test_a_half_made_cluster_is_made_anew(home: Path) -> None:
         assert not half.exists()
 
 
+@pytest.mark.slow
 def test_a_child_forked_from_the_holder_keeps_the_server(home: Path) -> None:
     forking = COMMAND.replace(
         "    print(", "    import os\n    if os.fork(): os._exit(postgres.close() or 0)\n    print("

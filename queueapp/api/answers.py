@@ -9,8 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from queueapp.api.model import Model
 from queueapp.jobs.status import Status
 from queueapp.jobs.system.told import Tone
 from queueapp.jobs.verdict import Level
@@ -23,7 +24,7 @@ def _says(about: str) -> Any:
     return Field(description=about)
 
 
-class JobSummary(BaseModel):
+class JobSummary(Model):
     """A job as lists show it."""
 
     id: Annotated[int, _says("Its number.")]
@@ -72,7 +73,7 @@ for _field in JobPart.model_fields.values():
 JobPart.model_rebuild(force=True)
 
 
-class JobsPage(BaseModel):
+class JobsPage(Model):
     """A page of jobs, newest first."""
 
     items: Annotated[list[JobSummary | JobPart], _says("The jobs.")]
@@ -90,7 +91,7 @@ class JobsPage(BaseModel):
     capped: Annotated[bool, _says("With `count=true`: there may be more than that.")] = _NOT_ALWAYS
 
 
-class Event(BaseModel):
+class Event(Model):
     """One line of a job's history."""
 
     id: Annotated[int, _says("Its number.")]
@@ -105,7 +106,7 @@ class Event(BaseModel):
     created_at: Annotated[datetime, _says("When.")]
 
 
-class EventsPage(BaseModel):
+class EventsPage(Model):
     """A page of a job's history, oldest first."""
 
     items: Annotated[list[Event], _says("The lines.")]
@@ -120,7 +121,7 @@ class FeedLine(Event):
     scope: Annotated[str | None, _says("What else it is about, as `queue` or `kind:mail.send`.")]
 
 
-class FeedAnswer(BaseModel):
+class FeedAnswer(Model):
     """A page of the feed, oldest first."""
 
     items: Annotated[list[FeedLine], _says("The lines.")]
@@ -132,7 +133,7 @@ class FeedAnswer(BaseModel):
     ]
 
 
-class FieldProblem(BaseModel):
+class FieldProblem(Model):
     """What is wrong in one place of a request."""
 
     pointer: Annotated[str, _says("Where in the body: a JSON pointer.")] = _NOT_ALWAYS
@@ -140,7 +141,7 @@ class FieldProblem(BaseModel):
     detail: Annotated[str, _says("What is wrong there.")]
 
 
-class ItemProblem(BaseModel):
+class ItemProblem(Model):
     """Why a job of a bulk was not created."""
 
     code: Annotated[str, _says("The code that the job alone would have been refused with.")]
@@ -151,7 +152,7 @@ class ItemProblem(BaseModel):
     )
 
 
-class BulkItem(BaseModel):
+class BulkItem(Model):
     """What became of one job of a bulk."""
 
     outcome: Annotated[
@@ -162,7 +163,7 @@ class BulkItem(BaseModel):
     problem: Annotated[ItemProblem, _says("Unless new or replay: why.")] = _NOT_ALWAYS
 
 
-class BulkCounts(BaseModel):
+class BulkCounts(Model):
     """How many jobs of a bulk had each outcome."""
 
     new: int
@@ -172,21 +173,21 @@ class BulkCounts(BaseModel):
     full: Annotated[int, _says("Where the queue has become full: for how many.")] = _NOT_ALWAYS
 
 
-class BulkAnswer(BaseModel):
+class BulkAnswer(Model):
     """What became of the jobs of a bulk, in their order."""
 
     counts: Annotated[BulkCounts, _says("How many had each outcome.")]
     items: Annotated[list[BulkItem], _says("One for each job.")]
 
 
-class Count(BaseModel):
+class Count(Model):
     """A count that stops at 10,000."""
 
     count: Annotated[int, Field(ge=0, le=10_000)]
     more: Annotated[bool, _says("There are more.")]
 
 
-class Stats(BaseModel):
+class Stats(Model):
     """The state of the queue in numbers."""
 
     as_of: Annotated[datetime, _says("The database's clock.")]
@@ -199,7 +200,7 @@ class Stats(BaseModel):
     ]
 
 
-class SystemReading(BaseModel):
+class SystemReading(Model):
     """One answer about the database."""
 
     code: Annotated[str, _says("What it is about: never changes its meaning.")]
@@ -211,14 +212,14 @@ class SystemReading(BaseModel):
     evidence: Annotated[list[dict[str, str]], _says("What it was told from, by column.")]
 
 
-class SystemReport(BaseModel):
+class SystemReport(Model):
     """How well the database serves the queue."""
 
     as_of: Annotated[datetime, _says("The database's clock.")]
     readings: Annotated[list[SystemReading], _says("The readings, the worst first.")]
 
 
-class Health(BaseModel):
+class Health(Model):
     """The process answers."""
 
     status: Literal["ok"]
@@ -227,7 +228,7 @@ class Health(BaseModel):
     age_s: Annotated[float, _says("How old that is.")]
 
 
-class Ready(BaseModel):
+class Ready(Model):
     """The process can do its work."""
 
     status: Literal["ready"]
@@ -236,7 +237,7 @@ class Ready(BaseModel):
     warnings: Annotated[list[str], _says("What will become a problem.")]
 
 
-class Kind(BaseModel):
+class Kind(Model):
     """A kind of job that may be created here."""
 
     kind: Annotated[str, _says("Its name.")]
@@ -249,13 +250,13 @@ class Kind(BaseModel):
     external: Annotated[bool, _says("Run by other programs than flask work.")]
 
 
-class Kinds(BaseModel):
+class Kinds(Model):
     """Every kind, by name."""
 
     items: Annotated[list[Kind], _says("The kinds.")]
 
 
-class Problem(BaseModel):
+class Problem(Model):
     """A refusal (RFC 9457). Decide by ``code``; some codes have more members."""
 
     type: Annotated[str, _says("Where the code is documented.")]

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from queueapp.api.answers import _NOT_ALWAYS, _says
+from queueapp.api.model import Model
 from queueapp.jobs.status import Status
 
 
-class LeasedJob(BaseModel):
+class LeasedJob(Model):
     """A job under a lease, with all that running it takes."""
 
     id: Annotated[int, _says("Its number.")]
@@ -26,13 +27,13 @@ class LeasedJob(BaseModel):
     lease: Annotated[float, _says("Seconds until the lease ends unless renewed.")]
 
 
-class LeasedJobs(BaseModel):
+class LeasedJobs(Model):
     """The jobs that are yours now, in the order of the queue; none: nothing is due."""
 
     items: Annotated[list[LeasedJob], _says("The jobs.")]
 
 
-class Renewed(BaseModel):
+class Renewed(Model):
     """What has become of one lease."""
 
     id: Annotated[int, _says("The job.")]
@@ -42,13 +43,13 @@ class Renewed(BaseModel):
     ]
 
 
-class RenewedLeases(BaseModel):
+class RenewedLeases(Model):
     """What has become of the leases, in their order."""
 
     items: Annotated[list[Renewed], _says("One for each lease.")]
 
 
-class Reported(BaseModel):
+class Reported(Model):
     """What has become of one report."""
 
     id: Annotated[int, _says("The job.")]
@@ -57,13 +58,13 @@ class Reported(BaseModel):
     ]
 
 
-class ReportedProgress(BaseModel):
+class ReportedProgress(Model):
     """What has become of the reports, in their order."""
 
     items: Annotated[list[Reported], _says("One for each report.")]
 
 
-class Settled(BaseModel):
+class Settled(Model):
     """What has become of one job."""
 
     id: Annotated[int, _says("The job.")]
@@ -76,20 +77,20 @@ class Settled(BaseModel):
     )
 
 
-class SettledJobs(BaseModel):
+class SettledJobs(Model):
     """What has become of the jobs, in their order."""
 
     items: Annotated[list[Settled], _says("One for each job.")]
 
 
-class AlsoInTheWay(BaseModel):
+class AlsoInTheWay(Model):
     """What stands in a job's way as well."""
 
     rule: Annotated[str, _says("The code of the rule.")]
     sentence: Annotated[str, _says("The same in words.")]
 
 
-class WhyAnswer(BaseModel):
+class WhyAnswer(Model):
     """Why a job stands where it does."""
 
     job_id: Annotated[int, _says("The job.")]

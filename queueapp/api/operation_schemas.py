@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -18,6 +17,7 @@ from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
 from queueapp.api.answers import Count
 from queueapp.api.describe import instant
 from queueapp.api.list_schemas import Instant
+from queueapp.api.model import Model
 from queueapp.api.schemas import _NOT_SENT, Text, _Body, _digits, _not_blank, _Query, _says
 from queueapp.jobs import operations
 from queueapp.jobs.queries import JobFilter, Span
@@ -146,7 +146,7 @@ class OperationsQuery(_Query):
     ] = None
 
 
-class CanaryJob(BaseModel):
+class CanaryJob(Model):
     """A job that went ahead."""
 
     id: Annotated[int, _says("Its id.")]
@@ -156,7 +156,7 @@ class CanaryJob(BaseModel):
     ]
 
 
-class CanaryOfOperation(BaseModel):
+class CanaryOfOperation(Model):
     """How a canary retry stands."""
 
     first: Annotated[int, _says("How many jobs go ahead.")]
@@ -168,14 +168,14 @@ class CanaryOfOperation(BaseModel):
     passed: Annotated[bool | None, _says("Whether enough have succeeded; null until decided.")]
 
 
-class JobsCount(BaseModel):
+class JobsCount(Model):
     """How many jobs; they are all counted."""
 
     count: Annotated[int, Field(ge=0, description="So many.")]
     more: Annotated[bool, _says("There may be more: not all have been looked at.")]
 
 
-class OperationSummary(BaseModel):
+class OperationSummary(Model):
     """An operation as the list shows it."""
 
     id: Annotated[str, _says("Its id; the lines of its jobs have it as `data.operation`.")]
@@ -236,7 +236,7 @@ class Operation(OperationSummary):
     canary: Annotated[CanaryOfOperation | None, _says("Of a canary retry.")]
 
 
-class OperationsPage(BaseModel):
+class OperationsPage(Model):
     """A page of operations, the newest plan first."""
 
     items: Annotated[list[OperationSummary], _says("The operations.")]

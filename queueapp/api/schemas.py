@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
 )
 
+from queueapp.api.model import Model
 from queueapp.handlers.context import LONGEST_DELAY_S
 from queueapp.handlers.json_limits import text_problem
 from queueapp.handlers.registry import LONGEST_TIMEOUT_S, MOST_ATTEMPTS
@@ -68,11 +68,11 @@ def _says(about: str) -> Any:
     return Field(description=about)
 
 
-class _Body(BaseModel):
+class _Body(Model):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Query(BaseModel):
+class _Query(Model):
     model_config = ConfigDict(extra="forbid")
 
 

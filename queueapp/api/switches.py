@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, current_app
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
 from queueapp.api.acting_schemas import Reason
 from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contract
 from queueapp.api.describe import instant, json_answer
+from queueapp.api.model import Model
 from queueapp.api.reading import read_model, read_optional, read_reason
 from queueapp.api.schemas import _NOT_SENT, ReasonBody, _Body, _not_blank, _says
 from queueapp.auth import Permission, current_principal, permits
@@ -58,7 +59,7 @@ class UnholdBody(_Body):
     ] = _NOT_SENT
 
 
-class SwitchAnswer(BaseModel):
+class SwitchAnswer(Model):
     """What was last said of the queue or of a kind."""
 
     scope: Annotated[str, _says("`queue`, or `kind:` and the kind.")]
@@ -71,7 +72,7 @@ class SwitchAnswer(BaseModel):
     spread: Annotated[float, _says("Of a lifted hold: seconds over which its jobs come back.")]
 
 
-class Switches(BaseModel):
+class Switches(Model):
     """What is paused and on hold."""
 
     items: Annotated[list[SwitchAnswer], _says("The pause, and the kinds on hold, by scope.")]

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, current_app, request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from queueapp import judgement
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.describe import deep, instant, json_answer
+from queueapp.api.model import Model
 from queueapp.auth import Permission, permits
 from queueapp.jobs.verdict import Finding, Level
 from queueapp.judgement import Look
@@ -22,7 +23,7 @@ def _says(about: str) -> Any:
     return Field(description=about)
 
 
-class FindingAnswer(BaseModel):
+class FindingAnswer(Model):
     """What one rule found."""
 
     rule: Annotated[str, _says("Which rule; the list of rules grows.")]

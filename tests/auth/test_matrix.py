@@ -68,6 +68,9 @@ CALLERS = {
     "an override": ("anybody", {"X-HTTP-Method-Override": "GET", "X-Original-URL": "/healthz"}),
 }
 
+# Those whom methods that no route has would help most; the others try what the route has, and one.
+EVERY_METHOD = ("token admin", "nobody", "an override")
+
 
 @pytest.mark.parametrize("caller", CALLERS)
 def test_everybody_gets_exactly_where_the_table_says(guarded: Flask, caller: str) -> None:
@@ -75,7 +78,7 @@ def test_everybody_gets_exactly_where_the_table_says(guarded: Flask, caller: str
     table, client = documented(), guarded.test_client()
     faults = []
     for rule in guarded.url_map.iter_rules():
-        for method in METHODS:
+        for method in METHODS if caller in EVERY_METHOD else {*(rule.methods or ()), "PATCH"}:
             answer = client.open(
                 address(rule), method=method, headers=headers,
                 environ_overrides={"REMOTE_ADDR": PROXY},

@@ -63,6 +63,7 @@ def test_without_npm_or_redis_it_says_what_would_help(
         Redis(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("broken_npm")
 def test_a_run_reports_what_is_missing_or_failed_and_stops_its_servers_when_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,10 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.parametrize(
     ("command", "status"),
-    [(["-m", "flask", "jobs", "list"], 78), (["-c", "import gunicorn, wsgi"], 3)],
+    [
+        (["-m", "flask", "jobs", "list"], 78),
+        pytest.param(["-c", "import gunicorn, wsgi"], 3, marks=pytest.mark.slow),
+    ],
 )
 def test_a_setting_that_cannot_be_used_is_named_and_final(command: list[str], status: int) -> None:
     wrong = {"QUEUE_PROCESSES": "many", "QUEUE_PROCESES": "4"}

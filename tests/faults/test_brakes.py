@@ -35,7 +35,7 @@ def count(instants: list[float], since: float, to: float) -> int:
 @pytest.mark.parametrize(
     ("workers", "idle_s", "outage_s"),
     [
-        (2, 6, 12),
+        pytest.param(2, 6, 12, marks=pytest.mark.slow),
         pytest.param(3, 60, 120, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )

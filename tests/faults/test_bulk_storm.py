@@ -261,6 +261,7 @@ def assert_no_deadlock(journey: Journey, before: int, began: datetime) -> None:
         assert one(DEADLOCKS) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_everybody_in_bulk_at_once_meets_no_deadlock_and_loses_nothing(journey: Journey) -> None:
     check(journey, 6)

@@ -29,6 +29,7 @@ def test_four_workers_of_eight_threads_start_5000_short_jobs_once_each(journey: 
     stand(journey, accepted=jobs)
 
 
+@pytest.mark.slow
 def test_prefetching_workers_start_short_jobs_once_each(journey: Journey) -> None:
     journey.workers(2, "--concurrency", "8", "--prefetch", "50")
 

@@ -129,7 +129,10 @@ def test_a_killed_upgrade_leaves_the_old_schema_and_can_be_repeated_by_five_at_o
 
 @pytest.mark.parametrize(
     ("revision", "way_out"),
-    [("0000", "run flask db upgrade"), ("0002", "deploy the release it belongs to")],
+    [
+        ("0000", "run flask db upgrade"),
+        pytest.param("0002", "deploy the release it belongs to", marks=pytest.mark.slow),
+    ],
 )
 def test_unlike_versions_refuse_to_work_and_say_so(
     journey: Journey, revision: str, way_out: str

@@ -60,6 +60,7 @@ def end_of(journey: Journey, job: int) -> tuple[str, str]:
     return row.event, row.reason
 
 
+@pytest.mark.slow
 @either_way
 def test_job_that_kills_its_process_fails_after_three_times_and_harms_no_other(
     journey: Journey, order: tuple[str, ...]

@@ -148,7 +148,7 @@ def run_machine(url: str, examples: int, steps: int) -> None:
 
 
 def test_random_verbs_do_what_the_model_says(database_url: str) -> None:
-    run_machine(database_url, examples=12, steps=30)
+    run_machine(database_url, examples=6, steps=30)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from tests.live.processes import Process, until
 HANDLERS = "tests.live.kinds,examples.thumbnails.jobs"
 
 
+@pytest.mark.slow
 def test_folders_of_pictures_get_thumbnails(journey: Journey, tmp_path: Path) -> None:
     root = tmp_path / "pictures"
     for folder, count in (("spring", 2), ("summer", 3)):

@@ -250,6 +250,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_end_after_their_commit_are_heard_parent_and_child(
     listener: psycopg.Connection[Any], database_url: str
 ) -> None:

@@ -19,8 +19,10 @@ from queueapp.auth import Permission, permits
 from queueapp.console import preferences
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
+from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE
 from queueapp.console.filters import stamp
+from queueapp.console.glossary import NAMES
 from queueapp.console.instants import canonical, instant_of
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import BadRequest
@@ -154,14 +156,17 @@ def _context(
     page: Reading[ActPage] = Reading(ActPage([], None))
     if not criteria.problems:
         page = tried(session, queries.list_acts, criteria.where(now), before=before, limit=ROWS)
+    acts = page.value.acts if page.value else ()
     return {
         "criteria": criteria,
         "page": page,
-        "acts": page.value.acts if page.value else (),
+        "acts": acts,
+        "canaries": ends_of(session, acts),
         "first_page": before is None,
         "to_jobs": TO_JOBS,
         "to_queue": TO_QUEUE,
         "queue": QUEUE,
+        "names": NAMES,
         "files": [
             (form.name.upper(), criteria.url(f"console.audit_{form.name}"))
             for form in (CSV, NDJSON)

@@ -200,8 +200,12 @@ def test_a_canary_that_did_not_pass_says_so(console: Console, session: Session) 
 
     text = words(console.get(address))
 
-    assert "Stopped: 5 of 8 jobs retried" in text
-    assert "0 of the first 5 succeeded; 4 were needed. The rest stays as it was." in text
+    assert "Canary stopped: 0 of 5 succeeded" in text
+    assert "4 of the first 5 had to succeed. The rest stays as it was." in text
+    for page in (address, "/audit", "/events?event=op_stopped"):
+        shown = words(console.get(page))
+        assert "anary stopped: 0 of 5 succeeded" in shown, page
+        assert "canary_failed" not in shown
 
 
 def test_an_operation_that_is_none_is_not_there(console: Console) -> None:

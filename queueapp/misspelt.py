@@ -1,8 +1,8 @@
-"""Names in the environment that look like settings and are none."""
+"""Names that nothing has, and what was probably meant."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 
@@ -13,10 +13,15 @@ from queueapp.worker.supervision import lifeline
 _PREFIX = "QUEUE_"
 # How the product's own processes are told things.
 _OURS = (lifeline.VARIABLE, alone.VARIABLE)
+# Longer than any name that is meant.
+_LONGEST = 200
 
 
 def misspelt(environ: Mapping[str, str]) -> list[str]:
-    """A line for each; none in a process whose supervisor has said so already."""
+    """A line for each name in the environment that looks like a setting and is none.
+
+    None in a process whose supervisor has said so already.
+    """
     if lifeline.VARIABLE in environ:
         return []
     known = [setting.metadata["env"] for setting in fields(Settings)]
@@ -24,8 +29,15 @@ def misspelt(environ: Mapping[str, str]) -> list[str]:
     return [f"{name} is no setting{_meant(name, known)}" for name in sorted(wrong)]
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that ``name`` is most like; None where none is."""
+    by_lower = {one.lower(): one for one in known}
+    close = get_close_matches(name[:_LONGEST].lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[close[0]] if close else None
+
+
 def _meant(name: str, known: list[str]) -> str:
     # Without what all of them have in common.
     bare = [setting.removeprefix(_PREFIX) for setting in known if setting.startswith(_PREFIX)]
-    close = get_close_matches(name.removeprefix(_PREFIX), bare, n=1, cutoff=0.7)
-    return f"; did you mean {_PREFIX}{close[0]}?" if close else ""
+    close = closest(name.removeprefix(_PREFIX), bare)
+    return f"; did you mean {_PREFIX}{close}?" if close else ""

@@ -103,9 +103,10 @@ document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   $("#notice").replaceChildren(said);
   dialog.close();
 });
-// A refusal is a notice on the page, so the dialog makes way for it.
+// A refusal is a notice on the page, so the dialog makes way for it; a form that comes back stays.
+const isForm = (ctx) => ctx.response?.headers.has("Queue-Form");
 document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
-  if (!dialog.contains(ctx.sourceElement)) return;
+  if (!dialog.contains(ctx.sourceElement) || isForm(ctx)) return;
   dialog.close();
   refreshNow();
 });
@@ -219,6 +220,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     answered = false;
     $("#operation-title")?.focus();
   }
+  if (isForm(ctx)) (dialog.open ? dialog : document).querySelector('[aria-invalid="true"]')?.focus();
   if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
   showTicks();
   tellAges();

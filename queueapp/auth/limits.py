@@ -60,7 +60,7 @@ def _above_zero(text: str) -> int:
 
 def _some(text: str) -> frozenset[str]:
     if not (found := kinds(text)):
-        raise ValueError("kinds names none")
+        raise ValueError("expected one kind at least")
     return frozenset(found)
 
 
@@ -89,20 +89,28 @@ class Limits:
 
     @classmethod
     def read(cls, role: Role, texts: Sequence[str]) -> Limits:
-        """Read ``kinds=a,b``, ``priority=5``, ``delay=1h``. Raises ValueError for what is none."""
+        """Read ``kinds=a,b``, ``priority=5``, ``delay=1h``.
+
+        Raises ValueError for what is none; it begins with the name of the limit.
+        """
         found: dict[str, Any] = {}
         for text in texts:
             name, _, value = text.partition("=")
             if name not in _OF_ROLE.get(role, ()):
                 known = ", ".join(_OF_ROLE.get(role, ())) or "none"
-                raise ValueError(f"limits of the role {role} are {known}")
+                # Not what nobody knows: people paste a token in its place.
+                asked = f"{name}: " if name in _FIELDS else ""
+                raise ValueError(f"{asked}limits of the role {role} are {known}")
             if _FIELDS[name] in found or not re.fullmatch(r"\S+", value):
-                raise ValueError(f"{name} is given once, as {name}=value")
-            found[_FIELDS[name]] = _READ[name](value)
+                raise ValueError(f"{name}: it is given once, as {name}=value")
+            try:
+                found[_FIELDS[name]] = _READ[name](value)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
         burst = found.pop("burst", None)
         if burst is not None:
             if "rate" not in found:
-                raise ValueError("burst needs a rate beside it")
+                raise ValueError("burst: it needs a rate beside it")
             found["rate"] = replace(found["rate"], burst=burst)
         return cls(**found)
 

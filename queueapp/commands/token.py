@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from flask import Flask
 
+from queueapp.auth.limits import Limits
 from queueapp.auth.roles import Role
 from queueapp.auth.tokens import entry_of, new_token, read_tokens
 from queueapp.commands.parameters import refuse_name
@@ -56,12 +57,23 @@ def new(name: str, role: str, kinds: tuple[str, ...], **limits: str | None) -> N
     refuse_name(name)
     asked = {"kinds": ",".join(kinds) or None, **limits}
     given = [f"{limit}={value}" for limit, value in asked.items() if value is not None]
+    _check_limits(role, given)
     made = new_token()
     entry = entry_of(made, name, role, given)
     _check(entry)
     click.echo(f"token  {made}")
     click.echo(f"entry  {entry}")
     click.echo("The token is shown this once; whoever has it is let in.", err=True)
+
+
+def _check_limits(role: str, given: list[str]) -> None:
+    """Refuse a limit by the name of its option."""
+    try:
+        Limits.read(Role(role), given)
+    except ValueError as error:
+        limit, _, what = str(error).partition(": ")
+        option = {"kinds": "kind"}.get(limit, limit)
+        raise click.UsageError(f"--{option}: {what}") from None
 
 
 def _check(entry: str) -> None:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import banner, errors, failures, filters, frame, kinds, overview, workers
+from queueapp.console import (
+    banner,
+    errors,
+    failures,
+    filters,
+    frame,
+    inventory,
+    kinds,
+    overview,
+    workers,
+)
 from queueapp.console.routes import bp
 
 
@@ -17,11 +27,12 @@ def init_app(app: Flask) -> None:
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals["group_address"] = errors.group_address
+    app.jinja_env.globals["kind_address"] = kinds.kind_address
     filters.init_app(app)
     frame.init_app(app)
     banner.init_app(app)
     overview.init_app(app)
     workers.init_app(app)
-    kinds.init_app(app)
+    inventory.init_app(app)
     failures.init_app(app)
     app.register_blueprint(bp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -19,7 +19,10 @@ from queueapp.auth import Permission, permits
 from queueapp.console import preferences
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
+from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE
+from queueapp.console.filters import stamp
+from queueapp.console.glossary import NAMES
 from queueapp.console.instants import canonical, instant_of
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import BadRequest
@@ -60,6 +63,19 @@ class Criteria:
         merged = {**self.given, **changes}
         return url_for(endpoint, **{name: value for name, value in merged.items() if value})
 
+    def at(self, now: datetime) -> Criteria:
+        """The same with what is wrong with it at an instant."""
+        if self.problems or not {"since", "until"} <= self.given.keys():
+            return self
+        where = self.where(now)
+        if where.since and where.until and where.since < where.until:
+            return self
+        tz = preferences.present().tz
+        ends = ((name, instant_of(self.given[name], now)) for name in ("since", "until"))
+        since, until = (f"{name} is {stamp(at, zone=tz)}" for name, at in ends)
+        said = f"No time lies between: {since}, and {until}."
+        return replace(self, problems=(said,))
+
     def where(self, now: datetime) -> ActFilter:
         """The filter at an instant."""
         since, until = (
@@ -81,6 +97,7 @@ def audit() -> AnyResponse:
     session = db.session()
     queries.bound_reads(session)
     now = queries.database_now(session)
+    criteria = criteria.at(now)
     response = answer(
         "audit",
         as_of=now,
@@ -139,14 +156,17 @@ def _context(
     page: Reading[ActPage] = Reading(ActPage([], None))
     if not criteria.problems:
         page = tried(session, queries.list_acts, criteria.where(now), before=before, limit=ROWS)
+    acts = page.value.acts if page.value else ()
     return {
         "criteria": criteria,
         "page": page,
-        "acts": page.value.acts if page.value else (),
+        "acts": acts,
+        "canaries": ends_of(session, acts),
         "first_page": before is None,
         "to_jobs": TO_JOBS,
         "to_queue": TO_QUEUE,
         "queue": QUEUE,
+        "names": NAMES,
         "files": [
             (form.name.upper(), criteria.url(f"console.audit_{form.name}"))
             for form in (CSV, NDJSON)
@@ -159,11 +179,12 @@ def _context(
 
 def _export(form: Form) -> Response:
     criteria = read_criteria(request.args, preferences.present().tz)
+    with Session(db.engine) as session:
+        now = queries.database_now(session)
+    criteria = criteria.at(now)
     if criteria.problems:
         raise BadRequest(criteria.problems[0])
-    with Session(db.engine) as session:
-        where = criteria.where(queries.database_now(session))
-    return send(form, "audit", COLUMNS, pages_of(db.engine, where))
+    return send(form, "audit", COLUMNS, pages_of(db.engine, criteria.where(now)))
 
 
 def pages_of(engine: Engine, where: ActFilter) -> Generator[Rows, None, None]:

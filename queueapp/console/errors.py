@@ -19,6 +19,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
 from queueapp.console.failures import Failures, shared_failures
 from queueapp.console.filters import cut
+from queueapp.console.forms import Unfit, refilled, shown
 from queueapp.console.kinds import kind_address
 from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
@@ -105,13 +106,18 @@ def plan_for_group(fingerprint: str) -> AnyResponse:
     fingerprint = _known(fingerprint)
     queries.bound_reads(session)
     where = _filter(session, fingerprint, verb)
-    made = planned(
-        session,
-        "cancel" if verb == "cancel" else "retry",
-        where,
-        key=f"{verb} {fingerprint}",
-        canary=operations.Terms() if verb == "canary" else None,
-    )
+    try:
+        made = planned(
+            session,
+            "cancel" if verb == "cancel" else "retry",
+            where,
+            key=f"{verb} {fingerprint}",
+            canary=operations.Terms() if verb == "canary" else None,
+        )
+    except Unfit as error:
+        now = queries.database_now(session)
+        context = _one(session, fingerprint, now)
+        return shown("error_group", refilled(error), as_of=now, **context)
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
 
@@ -125,7 +131,7 @@ def _filter(session: Session, fingerprint: str, verb: str) -> JobFilter:
     if verb in ("retry", "canary"):
         return JobFilter(status=(Status.FAILED,), fingerprint=fingerprint)
     if verb != "cancel":
-        raise BadRequest("the verbs for a group are retry, canary and cancel")
+        raise BadRequest("press a button of the form: retry, canary or cancel")
     waiting = queries.waiting_line(session, fingerprint).causes.get(fingerprint)
     # No index lists all that is held: it is looked through only where there is something.
     held = (Status.HELD,) if waiting is not None and waiting.held else ()

@@ -17,6 +17,7 @@ from queueapp.api.export import CSV, NDJSON, Form, Rows, send
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
+from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE, has_empty_fields
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import BadRequest
@@ -120,10 +121,12 @@ def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Map
     page: Reading[EventPage] = Reading(EventPage([], None))
     if not criteria.problems:
         page = tried(session, queries.list_events, criteria.where, before=before, limit=ROWS)
+    rows = page.value.rows if page.value else ()
     return {
         "criteria": criteria,
         "page": page,
-        "rows": page.value.rows if page.value else (),
+        "rows": rows,
+        "canaries": ends_of(session, rows),
         "first_page": before is None,
         "job_events": JOB_EVENTS,
         "control_events": CONTROL_EVENTS,

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
-from queueapp.console.readings import Reading, tried
-from queueapp.extensions import db
+from queueapp.console.readings import Reading, share, tried
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Deploy, Line, Pulse, Window
 from queueapp.shared import Shared
@@ -33,7 +31,7 @@ class Failures:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the look."""
-    app.extensions["queue_causes"] = judgement.share(app, lambda: _read(app))
+    app.extensions["queue_causes"] = share(app, _read)
 
 
 def shared_failures() -> Shared[Failures]:
@@ -42,13 +40,11 @@ def shared_failures() -> Shared[Failures]:
     return found
 
 
-def _read(app: Flask) -> Failures:
-    with app.app_context(), Session(db.engine) as session:
-        queries.bound_reads(session)
-        pulse = queries.pulse(session)
-        return Failures(
-            pulse,
-            tried(session, queries.failure_window),
-            tried(session, queries.waiting_line),
-            tried(session, queries.last_deploy, pulse.now),
-        )
+def _read(session: Session) -> Failures:
+    pulse = queries.pulse(session)
+    return Failures(
+        pulse,
+        tried(session, queries.failure_window),
+        tried(session, queries.waiting_line),
+        tried(session, queries.last_deploy, pulse.now),
+    )

@@ -16,14 +16,21 @@ from flask import Flask
 
 from queueapp.console import preferences
 from queueapp.jobs.queries import COUNT_LIMIT
+from queueapp.jobs.status import Reason
 
 UNKNOWN = "–"
+_OWN = {reason.value for reason in Reason}
+_STOPPED = {
+    Reason.CANARY_FAILED: "canary stopped: too few succeeded",
+    Reason.CANARY_TIMED_OUT: "canary stopped: too few succeeded in time",
+}
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def init_app(app: Flask) -> None:
     """Make the functions known to templates."""
-    for function in (age, count, cut, duration, elapsed, iso, plural, rate, pretty, size):
+    for function in (age, count, cut, duration, elapsed, event_words, iso, plural, rate,
+                     reason_words, pretty, size):  # fmt: skip
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters |= {
         "clock": _as_chosen(clock),
@@ -146,6 +153,18 @@ def plural(number: int, word: str) -> str:
 def pretty(value: Any) -> str:
     """JSON for people."""
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def event_words(event: str) -> str:
+    """The name of an event for people: ``operation stopped``."""
+    return re.sub(r"^op_", "operation ", event).replace("_", " ")
+
+
+def reason_words(reason: str | None) -> str:
+    """A reason for people: theirs as they wrote it, the product's own in words."""
+    if reason in _STOPPED:
+        return _STOPPED[Reason(reason)]
+    return reason.replace("_", " ") if reason in _OWN else reason or ""
 
 
 def size(octets: int) -> str:

@@ -12,8 +12,9 @@ from flask import Flask, Response, current_app, g, request, url_for
 
 from queueapp.auth import Permission
 from queueapp.config import Settings
-from queueapp.console import places, preferences
+from queueapp.console import back, places, preferences
 from queueapp.console.blueprint import bp
+from queueapp.console.forms import FRESH
 from queueapp.console.outcomes import Outcome, read_outcome
 
 REFRESH = ("5", "10", "30", "60")
@@ -52,6 +53,8 @@ def _frame() -> dict[str, Any]:
         "here": _here(),
         "reloading_here": _here(refresh="10"),
         "done_from_address": _done,
+        "form": FRESH,
+        "came_from": back.referrer,
     }
 
 

@@ -40,4 +40,12 @@ VERBS: Mapping[Did, str] = {
     Did.PLAN: "one verb over all jobs that a filter finds, counted first; nothing moves yet",
     Did.STOP: "an operation moves nothing more; what is done stays done",
     Did.FINISH: "an operation has been through all that it was planned for",
+    Did.RUN_NOW: "many waiting jobs are due at once; one by one it is a reschedule. Their priority"
+    " stays",
+    Did.UNDO: "what an operation did is taken back, as far as nothing has happened since",
+    Did.CANARY: "“Retry 5 first”: five failed jobs are retried, and the rest follows only if four"
+    " of them succeed",
 }
+
+# What verbs are called on their buttons, where that is not their name.
+NAMES: Mapping[Did, str] = {Did.CANARY: "retry 5 first"}

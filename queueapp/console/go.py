@@ -13,9 +13,10 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import handlers, judgement
 from queueapp.auth import Permission, permits
-from queueapp.console import places
+from queueapp.console import back, places
 from queueapp.console.answers import render
 from queueapp.console.blueprint import bp
+from queueapp.console.failures import shared_failures
 from queueapp.console.readings import tried
 from queueapp.console.workers import shared_roll
 from queueapp.errors import OperationNotFound
@@ -28,9 +29,15 @@ from queueapp.jobs.queries.bounds import LARGEST_ID
 LONGEST = 300
 # Of names that contain what was asked for, so many are shown of each sort.
 SHOWN = 10
+# Of operations, so many are looked through for the beginning of an id.
+NEWEST = 100
 _JOB = re.compile(r"(?:job\s*[:#]?\s*|#)?([0-9]{1,19})", re.ASCII | re.IGNORECASE)
 _OPERATION = re.compile(r"(?:op(?:eration)?[:\s]\s*)?([0-9a-f]{16})", re.ASCII | re.IGNORECASE)
 _CAUSE = re.compile(r"(?:error[:\s]\s*)?([0-9a-f]{16})", re.ASCII | re.IGNORECASE)
+# Of either, as far as lists show it; what is only digits is a job.
+_BEGINNING = re.compile(
+    r"(?:(?:op(?:eration)?|error)[:\s]\s*)?([0-9a-f]{6,15})", re.ASCII | re.IGNORECASE
+)
 _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}", re.ASCII)
 _PERSON = re.compile(r"(?:user|cli|token):.+")
 
@@ -88,11 +95,27 @@ def _look(session: Session, asked: str) -> tuple[list[Found], list[str]]:
 
 
 def _page(_session: Session, asked: str) -> list[Found]:
-    return [
-        Found("page", one.label, url_for(one.endpoint))
-        for one in places.PLACES
-        if one.label.lower() == asked.lower()
-    ]
+    return [_of_page(one) for one in places.PLACES if one.label.lower() == asked.lower()]
+
+
+def _page_of_one(_session: Session, asked: str) -> list[Found]:
+    """The page that lists things of that name: ``worker``."""
+    return [_of_page(one) for one in places.PLACES if one.label.lower() == f"{asked.lower()}s"]
+
+
+def _address(_session: Session, asked: str) -> list[Found]:
+    """An address of this console, with or without the host that it is on."""
+    path = asked.removeprefix(request.host_url.rstrip("/"))
+    known = back.checked(path, "") if path.startswith("/") else ""
+    inner = known.removeprefix(request.script_root) if known else ""
+    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    served = judgement.page_of(app, (inner,), may=_is_page)
+    return [Found("page", known, known)] if served else []
+
+
+def _is_page(endpoint: str) -> bool:
+    """Whether an address shows something and leads back to no jump."""
+    return endpoint.startswith("console.") and endpoint != "console.go"
 
 
 def _job(session: Session, asked: str) -> list[Found]:
@@ -128,7 +151,7 @@ def _cause(session: Session, asked: str) -> list[Found]:
     failed = queries.newest_alike(session, number, limit=1)
     if not failed and number not in queries.waiting_line(session, number).causes:
         return []
-    return [Found("error", number, url_for(".error_group", fingerprint=number))]
+    return [_of_cause(number)]
 
 
 def _worker(_session: Session, asked: str) -> list[Found]:
@@ -160,6 +183,27 @@ def _kinds_like(_session: Session, asked: str) -> list[Found]:
     return [_of_kind(name) for name in _kinds() if asked.lower() in name.lower()][:SHOWN]
 
 
+def _operations_like(session: Session, asked: str) -> list[Found]:
+    """By the beginning of its id, as lists show it; among the newest."""
+    match = _BEGINNING.fullmatch(asked)
+    if match is None:
+        return []
+    newest, _ = operations.list_operations(session, queries.database_now(session), limit=NEWEST)
+    alike = [one.id for one in newest if one.id.startswith(match[1].lower())]
+    return [Found("operation", i, url_for(".operation", operation_id=i)) for i in alike[:SHOWN]]
+
+
+def _causes_like(session: Session, asked: str) -> list[Found]:
+    """By the beginning of its fingerprint, among those that the list of errors knows."""
+    match, look = _BEGINNING.fullmatch(asked), shared_failures().get().present
+    if match is None or look is None:
+        return []
+    failed = [row.error_fingerprint for row in look.window.value.rows] if look.window.value else ()
+    waiting = look.line.value.causes if look.line.value else ()
+    alike = {one for one in (*failed, *waiting) if one and one.startswith(match[1].lower())}
+    return [_of_cause(one) for one in sorted(alike)[:SHOWN]]
+
+
 def _kind_of_jobs(session: Session, asked: str) -> list[Found]:
     """A kind that no handler here knows may have jobs all the same."""
     if not _KIND.fullmatch(asked):
@@ -171,6 +215,7 @@ def _kind_of_jobs(session: Session, asked: str) -> list[Found]:
 # In this order: the first that knows just this text has it. Names for when one cannot be asked.
 EXACT: dict[str, Finder] = {
     "pages": _page,
+    "addresses": _address,
     "jobs": _job,
     "operations": _operation,
     "errors": _cause,
@@ -178,8 +223,11 @@ EXACT: dict[str, Finder] = {
     "kinds": _kind,
     "idempotency keys": _keyed,
     "people": _person,
+    "lists": _page_of_one,
 }
 SIMILAR: dict[str, Finder] = {
+    "beginnings of operations": _operations_like,
+    "beginnings of fingerprints": _causes_like,
     "names of workers": _workers_like,
     "names of kinds": _kinds_like,
     "kinds of jobs": _kind_of_jobs,
@@ -196,8 +244,16 @@ def _kinds() -> list[str]:
     return sorted(known.union(handlers.current().external_kinds))
 
 
+def _of_page(place: places.Place) -> Found:
+    return Found("page", place.label, url_for(place.endpoint))
+
+
 def _of_worker(name: str) -> Found:
     return Found("worker", name, url_for(".worker", name=name))
+
+
+def _of_cause(number: str) -> Found:
+    return Found("error", number, url_for(".error_group", fingerprint=number))
 
 
 def _of_kind(kind: str) -> Found:

@@ -9,7 +9,7 @@ from queueapp.config import Settings
 from queueapp.console.answers import render
 from queueapp.console.banner import TONES
 from queueapp.console.blueprint import bp
-from queueapp.console.glossary import STATUSES, VERBS
+from queueapp.console.glossary import NAMES, STATUSES, VERBS
 from queueapp.jobs.verdict import RULES, thresholds
 from queueapp.jobs.verdict.catalogue import ENDS
 
@@ -24,6 +24,7 @@ def help_page() -> Response:
         panel=False,
         statuses=STATUSES,
         verbs=VERBS,
+        names=NAMES,
         rules=RULES,
         ends=ENDS.items(),
         tones=TONES,

@@ -18,8 +18,8 @@ _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzin
 def canonical(text: str, zone: tzinfo) -> str:
     """``text`` so that it means the same to everybody: ``-2h``, or an instant in UTC.
 
-    A time without an offset is one of ``zone``; of one that the clocks showed twice, the first.
-    Raises ValueError that says what is wanted.
+    A time without an offset is one of ``zone``. Raises ValueError that says what is wanted: also
+    for a time that the clocks there leapt over, and for one that they showed twice.
     """
     if _AGO.fullmatch(text):
         return text
@@ -28,14 +28,32 @@ def canonical(text: str, zone: tzinfo) -> str:
         if match is None:
             raise ValueError
         at = datetime.fromisoformat(f"{match[1]}T{match[2] or '00:00'}{match[3] or ''}")
-        at = at.replace(tzinfo=zone) if at.tzinfo is None else at
-        if not _EARLIEST <= at < _LATEST:
+        earlier, later = (at, at) if at.tzinfo else _readings(at, zone)
+        if not _EARLIEST <= earlier < _LATEST:
             raise ValueError
     except (ValueError, OverflowError):
         raise ValueError(
             f"“{text[:100]}” is no time: write -2h, 2026-11-29 02:30 or 2026-11-29T02:30:00Z"
         ) from None
-    return iso(at)
+    if earlier == later:
+        return iso(earlier)
+    if earlier.astimezone(zone).replace(tzinfo=None, fold=0) == at:
+        raise ValueError(
+            f"“{text}” came twice by the clock of {zone}, which was set back: write {iso(earlier)}"
+            f" or {iso(later)}"
+        )
+    raise ValueError(
+        f"“{text}” never came by the clock of {zone}, which was set forward: did you mean"
+        f" {iso(later)} or {iso(earlier)}?"
+    )
+
+
+def _readings(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+    """What a time by the clock of ``zone`` may stand for, in UTC: the same twice, but twice a year
+    before and after the clock is set.
+    """
+    first, second = (at.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    return first, second
 
 
 def instant_of(text: str, now: datetime) -> datetime:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from flask import Flask, Response, current_app, url_for
-from sqlalchemy.orm import Session
+from flask import Response, current_app, url_for
 
 from queueapp import handlers, judgement
 from queueapp.auth import Permission, permits
@@ -16,51 +14,22 @@ from queueapp.config import Settings
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
+from queueapp.console.inventory import NUMBERS, Look, look_at_kinds
 from queueapp.console.readings import Reading, tried
-from queueapp.errors import DatabaseUnavailable, PageNotFound
+from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.handlers.registry import KIND
-from queueapp.jobs import control, queries
-from queueapp.jobs import kinds as by_kind
-from queueapp.jobs.control import Controls, Switch, scope_of
-from queueapp.jobs.kinds import Hour, Tally
-from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, Pulse
+from queueapp.jobs import queries
+from queueapp.jobs.control import Switch
+from queueapp.jobs.kinds import Tally
+from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, JobFilter
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.jobs.why.facts import Worker
-from queueapp.shared import Shared, life_s
+from queueapp.misspelt import closest
 
 KINDS_SHOWN = 300
 WORKERS_SHOWN = 5
-NUMBERS = ("waiting", "running", "held", "failed")
-
-
-@dataclass(frozen=True)
-class Look:
-    """What is known of all kinds, each part read or with the reason why not."""
-
-    pulse: Pulse
-    waiting: Reading[Tally]
-    running: Reading[Tally]
-    held: Reading[Tally]
-    failed: Reading[Tally]
-    hour: Reading[Hour]
-    controls: Reading[Controls]
-
-    @property
-    def mark(self) -> str:
-        """Changes whenever a page of kinds would; ages go on by themselves."""
-        return f"{self.pulse.mark} {self.pulse.now:%H:%M} {self.reasons}"
-
-    @property
-    def reasons(self) -> list[str]:
-        """Why parts could not be read, each once."""
-        parts = (*(getattr(self, name) for name in NUMBERS), self.hour, self.controls)
-        return list(dict.fromkeys(part.reason for part in parts if part.reason))
-
-    def switch_of(self, kind: str) -> Switch | None:
-        """The latest hold of a kind, or its lift."""
-        return self.controls.value.latest.get(scope_of(kind)) if self.controls.value else None
 
 
 @dataclass(frozen=True)
@@ -86,18 +55,6 @@ class Row:
         if self.minute is None or not self.minute.attempts:
             return None
         return round(100 * self.minute.failures / self.minute.attempts)
-
-
-def init_app(app: Flask) -> None:
-    """Let ``app`` share what is known of kinds."""
-    app.extensions["queue_kinds"] = judgement.share(app, lambda: _read(app))
-    app.jinja_env.globals["kind_address"] = kind_address
-
-
-def shared_kinds() -> Shared[Look]:
-    """What all of the process know of kinds."""
-    found: Shared[Look] = current_app.extensions["queue_kinds"]
-    return found
 
 
 def kind_address(kind: str | None) -> str | None:
@@ -134,14 +91,6 @@ def kind(kind: str) -> Response:
     )
 
 
-def look_at_kinds() -> Look:
-    """What is known of all kinds. Raises DatabaseUnavailable when there is nothing of now."""
-    snapshot = shared_kinds().get()
-    if snapshot.present is None:
-        raise DatabaseUnavailable(f"{snapshot.failure}; try again", retry_after=5)
-    return snapshot.present
-
-
 def row_of(look: Look, kind: str) -> Row:
     """What is known of one kind."""
     handler, switch = handlers.find(kind), look.switch_of(kind)
@@ -166,33 +115,6 @@ def workers_of(facts: Facts | None, kind: str) -> Sequence[Worker]:
     return [worker for worker in live if worker.slots and kind in worker.kinds]
 
 
-def _read(app: Flask) -> Look:
-    with app.app_context(), Session(db.engine) as session:
-        queries.bound_reads(session)
-        pulse = queries.pulse(session)
-        return Look(
-            pulse=pulse,
-            waiting=tried(session, by_kind.waiting),
-            running=tried(session, by_kind.running),
-            held=tried(session, by_kind.held),
-            failed=tried(session, by_kind.failed),
-            hour=_hour(app, session, pulse.now),
-            controls=tried(session, control.in_force),
-        )
-
-
-def _hour(app: Flask, session: Session, now: datetime) -> Reading[Hour]:
-    """The last hour, summed up once a minute: workers write a line of it a minute."""
-    minute = f"{now:%Y-%m-%d %H:%M}"
-    kept: tuple[str, Reading[Hour]] = app.extensions.get("queue_kinds_hour", ("", Reading(None)))
-    if kept[0] == minute and life_s(app):
-        return kept[1]
-    found = tried(session, by_kind.last_hour, now)
-    if found.value:
-        app.extensions["queue_kinds_hour"] = (minute, found)
-    return found
-
-
 def _of_all(look: Look) -> Mapping[str, Any]:
     rows = [row_of(look, name) for name in dict.fromkeys(_names(look))]
     rows.sort(key=lambda row: (row.hold is None, row.kind))
@@ -208,11 +130,14 @@ def _of_one(look: Look, facts: Facts | None, kind: str) -> Mapping[str, Any]:
     handler, policy = handlers.find(kind), handlers.current()
     settings: Settings = current_app.extensions["queue_settings"]
     row, able = row_of(look, kind), workers_of(facts, kind)
+    is_new = _is_new(look, row)
     signs = facts.signs if facts else None
     attempts = handler.max_attempts if handler else None
     timeout_s = handler.timeout_s if handler else None
     return {
         "row": row,
+        "is_new": is_new,
+        "meant": closest(kind, dict.fromkeys(_names(look))) if is_new else None,
         "switch": look.switch_of(kind),
         "moving": _moving(look, kind),
         "is_external": kind in policy.external_kinds,
@@ -227,6 +152,17 @@ def _of_one(look: Look, facts: Facts | None, kind: str) -> Mapping[str, Any]:
         and any(not worker.is_elsewhere for worker in signs.live(facts.now)),
         **_bounds(look),
     }
+
+
+def _is_new(look: Look, row: Row) -> bool:
+    """Whether nothing here has ever heard of a kind, as far as was looked."""
+    if row.is_known or row.kind in set(_names(look)):
+        return False
+    session = db.session()
+    queries.bound_reads(session)
+    # Those that are over are in no number of the page.
+    found = tried(session, queries.list_jobs, JobFilter(kind=row.kind), limit=1)
+    return found.value is not None and not found.value.rows
 
 
 def _bounds(look: Look) -> Mapping[str, Any]:

@@ -93,6 +93,7 @@ def _form(said: str = "", status: int = 200, headers: dict[str, str] | None = No
     body = render_template(
         "pages/login.html",
         said=said,
+        wrong=status == 401,
         name=request.form.get("name", "")[:LONGEST_NAME],
         next=_next(),
         undone="undone" in request.args,

@@ -87,11 +87,26 @@ def story_of(made: Operation, trials: Sequence[Trial]) -> Story:
     if made.state == "applying":
         passed = _passed(made)
         return Story(f"{words.doing} {jobs}: {made.moved:,} done", passed)
-    if made.state == "stopped" and not made.moved:
-        return Story(f"Left as it is: none of {jobs} {words.done}", _stopped(made))
     if made.state == "stopped":
-        return Story(f"Stopped: {made.moved:,} of {jobs} {words.done}", _stopped(made), "careful")
+        return _ended_early(made)
     return Story(f"Done: {plural(made.moved, 'job')} {words.done}", _done(made), "good")
+
+
+def _ended_early(made: Operation) -> Story:
+    words, jobs = WORDS[made.verb], jobs_of(made)
+    if said := stopped_canary(made):
+        return Story(f"{said[:1].upper()}{said[1:]}", _stopped(made), "careful")
+    if not made.moved:
+        return Story(f"Left as it is: none of {jobs} {words.done}", _stopped(made))
+    return Story(f"Stopped: {made.moved:,} of {jobs} {words.done}", _stopped(made), "careful")
+
+
+def stopped_canary(made: Operation) -> str | None:
+    """What stopped it, if its first jobs did: ``canary stopped: 2 of 5 succeeded``."""
+    canary = made.canary
+    if made.state != "stopped" or canary is None or canary.passed is not False:
+        return None
+    return f"canary stopped: {canary.succeeded} of {len(canary.jobs)} succeeded"
 
 
 def jobs_of(made: Operation) -> str:
@@ -220,8 +235,8 @@ def _stopped(made: Operation) -> str:
         late = made.end_reason == Reason.CANARY_TIMED_OUT
         when = f" within {canary.terms.wait_s / 60:.0f} minutes" if late else ""
         return (
-            f"{canary.succeeded} of the first {len(canary.jobs)} succeeded{when};"
-            f" {canary.terms.needed} were needed. The rest stays as it was."
+            f"{canary.terms.needed} of the first {len(canary.jobs)} had to succeed{when}. The rest"
+            " stays as it was."
         )
     why = f": {made.end_reason}" if made.end_reason else ""
     kept = " What was done stays done; plan it again for the rest." if made.moved else ""

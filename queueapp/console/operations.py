@@ -21,6 +21,7 @@ from queueapp.auth import Permission, current_principal, permits
 from queueapp.console.answers import answer, render, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.forms import Form, Unfit, refilled, shown
 from queueapp.console.operation_story import (
     WORDS,
     filter_of,
@@ -81,7 +82,10 @@ def apply_operation(operation_id: str) -> AnyResponse:
     if made.is_over and wants_panel():
         # Somebody stopped it between two posts of the page's chain: the page shows that.
         return _gone_on(session, made, is_mine=False)
-    _confirmed(made)
+    try:
+        _confirmed(made)
+    except Unfit as error:
+        return shown_again(session, made, refilled(error))
     session.rollback()
     made, is_mine = _drive(session, operation_id)
     return _gone_on(session, made, is_mine=is_mine)
@@ -130,6 +134,14 @@ def _gone_on(session: Session, made: Operation, *, is_mine: bool) -> AnyResponse
     return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
 
 
+def shown_again(session: Session, made: Operation, form: Form) -> Response:
+    """The page of the operation, with what is wrong in the form that was sent."""
+    queries.bound_reads(session)
+    now = queries.database_now(session)
+    context = _context(session, made, now, drives=False)
+    return shown("operation", form, as_of=now, **context)
+
+
 def given_reason() -> str:
     """The reason in the form, fit to be stored."""
     return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
@@ -152,12 +164,12 @@ def _confirmed(made: Operation) -> None:
         operations.refuse_beyond(made, current_principal().most_jobs)
     typed = re.sub(r"[\s,.']", "", request.form.get("count", ""))
     if must_type(made) and typed != str(made.counts.total):
-        raise BadRequest(
-            f"nothing was done: type {made.counts.total}, the number of jobs, to confirm"
+        raise Unfit(
+            "count", f"nothing was done: type {made.counts.total}, the number of jobs, to confirm"
         )
     word = word_to_type(made)
     if word is not None and request.form.get("word", "").strip().lower() != word:
-        raise BadRequest(f"nothing was done: type {word}, what is done to them, to confirm")
+        raise Unfit("word", f"nothing was done: type {word}, what is done to them, to confirm")
 
 
 def _drive(session: Session, operation_id: str) -> tuple[Operation, bool]:

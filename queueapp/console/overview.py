@@ -11,9 +11,7 @@ from flask import Flask
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
-from queueapp.console.readings import Reading, tried
-from queueapp.extensions import db
+from queueapp.console.readings import Reading, share, tried
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Action, PriorityDepth, Pulse
 from queueapp.jobs.status import Status
@@ -49,7 +47,7 @@ class Overview:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share one overview."""
-    app.extensions["queue_overview"] = judgement.share(app, lambda: _read(app))
+    app.extensions["queue_overview"] = share(app, _read)
 
 
 def shared(app: Flask) -> Shared[Overview]:
@@ -58,14 +56,12 @@ def shared(app: Flask) -> Shared[Overview]:
     return found
 
 
-def _read(app: Flask) -> Overview:
-    with app.app_context(), Session(db.engine) as session:
-        queries.bound_reads(session)
-        return Overview(
-            pulse=queries.pulse(session),
-            counts=tried(session, queries.status_counts),
-            depths=tried(session, queries.depth_by_priority),
-            failed=tried(session, queries.failed_since, HOUR),
-            longest=tried(session, queries.longest_running),
-            actions=tried(session, queries.last_actions),
-        )
+def _read(session: Session) -> Overview:
+    return Overview(
+        pulse=queries.pulse(session),
+        counts=tried(session, queries.status_counts),
+        depths=tried(session, queries.depth_by_priority),
+        failed=tried(session, queries.failed_since, HOUR),
+        longest=tried(session, queries.longest_running),
+        actions=tried(session, queries.last_actions),
+    )

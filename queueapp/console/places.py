@@ -30,25 +30,44 @@ class Key:
 
 # In the row of the header, for the work of every day.
 ROW = (
-    Place("n", "console.now", "Now", "is the queue well?"),
-    Place("j", "console.jobs", "Jobs", "find jobs", ("console.job",)),
-    Place("e", "console.errors", "Errors", "what fails, by cause", ("console.error_group",)),
-    Place("k", "console.kinds", "Kinds", "what flows, what is on hold", ("console.kind",)),
+    Place("n", "console.now", "Now", "is the queue well?", (
+        "console.ask_pause", "console.pause_queue", "console.ask_resume", "console.resume_queue",
+    )),
+    Place("j", "console.jobs", "Jobs", "find jobs", (
+        "console.job", "console.ask", "console.act", "console.ask_many", "console.act_on_many",
+    )),
+    Place("e", "console.errors", "Errors", "what fails, by cause", (
+        "console.error_group", "console.plan_for_group",
+    )),
+    Place("k", "console.kinds", "Kinds", "what flows, what is on hold", (
+        "console.kind", "console.ask_kind", "console.switch_kind",
+    )),
     Place("l", "console.events", "Events", "the log of everything"),
-    Place("w", "console.workers_page", "Workers", "who works", ("console.worker",)),
+    Place("w", "console.workers_page", "Workers", "who works", (
+        "console.worker", "console.ask_release", "console.release",
+    )),
     Place("s", "console.system", "System", "how the database serves the queue"),
-)
+)  # fmt: skip
 # Behind "More", wherever there is little room.
 MORE = (
     Place("a", "console.audit", "Audit", "what people did"),
-    Place(
-        "o", "console.operations_page", "Operations", "many jobs at once", ("console.operation",)
-    ),
-    Place("p", "console.settings", "Settings", "time zone, density, refresh, theme"),
+    Place("o", "console.operations_page", "Operations", "many jobs at once", (
+        "console.operation", "console.new_operation", "console.plan_operation",
+        "console.apply_operation", "console.count_operation", "console.undo_operation",
+    )),
+    Place("p", "console.settings", "Settings", "time zone, density, refresh, theme", (
+        "console.choose",
+    )),
     Place("h", "console.help_page", "Help", "keys, words, what each verdict means"),
     Place(None, "api_docs.page", "API", "for programs"),
-)
+)  # fmt: skip
 PLACES = (*ROW, *MORE)
+
+
+def behind_more(endpoint: str | None) -> Place | None:
+    """The place of a page, if it is one of those behind "More"."""
+    return next((one for one in MORE if endpoint in (one.endpoint, *one.below)), None)
+
 
 KEYS = (
     Key(("/",), "to the jump box: a number, a kind, a worker, an operation"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
@@ -14,11 +15,11 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.console.answers import render
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import FILTER, Criteria, read_criteria
+from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
-from queueapp.console.operations import REASON_LENGTH, given_reason, known_operation
+from queueapp.console.operations import REASON_LENGTH, given_reason, known_operation, shown_again
 from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationNeedsAdmin
 from queueapp.extensions import db
@@ -40,24 +41,7 @@ _MOMENT = timedelta(microseconds=1)
 @permits(Permission.ACT)
 def new_operation() -> Response:
     """Ask what is to be done to all jobs that match the address, and why."""
-    criteria = read_criteria(request.args)
-    session = db.session()
-    queries.bound_reads(session)
-    now = queries.database_now(session)
-    number = None
-    if not criteria.problems:
-        number = tried(session, queries.count_jobs, criteria.where)
-    body = render(
-        "plan",
-        panel=False,
-        as_of=now,
-        criteria=criteria,
-        number=number,
-        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
-        needs_admin=_is_beyond(criteria),
-        reason_length=REASON_LENGTH,
-    )
-    return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
+    return _ask(read_criteria(request.args))
 
 
 @bp.post("/operations")
@@ -69,17 +53,20 @@ def plan_operation() -> AnyResponse:
     fields = [(n, v) for n, v in request.form.items(multi=True) if n in FILTER]
     criteria = read_criteria(MultiDict(fields))
     if verb not in operations.VERBS:
-        raise BadRequest(f"the verbs are {', '.join(operations.VERBS)}")
+        raise BadRequest(f"press a button of the form: {', '.join((*operations.VERBS, 'canary'))}")
     for problem in (*criteria.problems, _unfit(verb, criteria)):
         if problem:
             raise BadRequest(f"nothing was planned: {problem[:1].lower()}{problem[1:].rstrip('.')}")
     if _is_beyond(criteria):
         raise OperationNeedsAdmin("only an admin may plan for every job there is: set a filter")
-    how = _place() if verb == "reschedule" else {}
-    asked = asked_of(criteria, queries.database_now(session))
-    canary = Terms() if pressed == "canary" else None
-    key = f"{pressed} {how} {criteria.url()}"
-    made = planned(session, verb, asked, key=key, how=how, canary=canary)
+    try:
+        how = _place() if verb == "reschedule" else {}
+        asked = asked_of(criteria, queries.database_now(session))
+        canary = Terms() if pressed == "canary" else None
+        key = f"{pressed} {how} {criteria.url()}"
+        made = planned(session, verb, asked, key=key, how=how, canary=canary)
+    except Unfit as error:
+        return _ask(criteria, refilled(error))
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
 
@@ -87,15 +74,49 @@ def plan_operation() -> AnyResponse:
 @permits(Permission.ACT)
 def undo_operation(operation_id: str) -> AnyResponse:
     """Plan the undo of an operation; its own page asks then."""
-    session, reason = db.session(), _reason()
+    session = db.session()
     queries.bound_reads(session)
     origin = operations.find(session, known_operation(operation_id))
+    try:
+        reason = _reason()
+    except Unfit as error:
+        return shown_again(session, origin, refilled(error))
     made, free = _of_form(session, f"undo {origin.id} {reason}")
     if made is None:
         found, actor = operations.survey_undo(session, origin), current_principal().actor
         made = operations.plan(session, found, how={}, actor=actor, reason=reason, key=free)
         session.commit()
     return redirect(url_for(".operation", operation_id=made.id), 303)
+
+
+def _ask(criteria: Criteria, form: Form = FRESH) -> Response:
+    session = db.session()
+    queries.bound_reads(session)
+    now = queries.database_now(session)
+    number = None
+    if not criteria.problems:
+        number = tried(session, queries.count_jobs, criteria.where)
+    return shown(
+        "plan",
+        form,
+        as_of=now,
+        criteria=criteria,
+        number=number,
+        wider=_wider(criteria),
+        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
+        needs_admin=_is_beyond(criteria),
+        reason_length=REASON_LENGTH,
+    )
+
+
+def _wider(criteria: Criteria) -> dict[str, str]:
+    """The same question without one part of the filter, by what it leaves out."""
+    address, given = url_for(".new_operation"), criteria.given
+    return {
+        f"{name} {', '.join(values)}": f"{address}?"
+        + urlencode([(n, v) for n, vs in given.items() if n != name for v in vs])
+        for name, values in given.items()
+    }
 
 
 def planned(
@@ -107,7 +128,10 @@ def planned(
     how: Mapping[str, Any] | None = None,
     canary: Terms | None = None,
 ) -> Operation:
-    """Plan ``verb`` for the reason in the form, and commit. ``key``: tells forms apart."""
+    """Plan ``verb`` for the reason in the form, and commit. ``key``: tells forms apart.
+
+    Raises Unfit without a reason.
+    """
     reason = _reason()
     made, free = _of_form(session, f"{key} {reason}")
     if made is not None:
@@ -143,7 +167,7 @@ def asked_of(criteria: Criteria, now: datetime) -> JobFilter:
 def _reason() -> str:
     reason = given_reason()
     if not reason:
-        raise BadRequest("say why: the ledger keeps the reason with each job")
+        raise Unfit("reason", "say why: the ledger keeps the reason with each job")
     return reason
 
 
@@ -175,10 +199,10 @@ def _unfit(verb: str, criteria: Criteria) -> str | None:
 
 
 def _place() -> dict[str, Any]:
-    """Where in the line the form asks for."""
+    """Where in the line the form asks for. Raises Unfit."""
     delay_s, priority = _delay(), _priority()
     if delay_s is None and priority is None:
-        raise BadRequest("nothing was planned: say when they are to be due, or their priority")
+        raise Unfit("minutes", "say in how many minutes they are to be due, or their priority")
     return {"available_at": None, "delay_s": delay_s, "priority": priority}
 
 
@@ -187,7 +211,7 @@ def _delay() -> float | None:
     if not text:
         return None
     if not re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) or int(text) * 60 > LONGEST_DELAY_S:
-        raise BadRequest("nothing was planned: minutes are a whole number, ten years at most")
+        raise Unfit("minutes", "minutes are a whole number, ten years at most")
     return int(text) * 60.0
 
 
@@ -197,5 +221,8 @@ def _priority() -> int | None:
         return None
     is_number = re.fullmatch(r"-?[0-9]{1,5}", text, re.ASCII)
     if not is_number or not LEAST_PRIORITY <= int(text) <= MOST_PRIORITY:
-        raise BadRequest(f"nothing was planned: {text[:20]!r} is no priority")
+        raise Unfit(
+            "to_priority",
+            f"a priority is a whole number from {LEAST_PRIORITY} to {MOST_PRIORITY}",
+        )
     return int(text)

@@ -69,6 +69,11 @@ def is_zone(name: str) -> bool:
     return name == UTC_NAME or (len(name) <= _LONGEST_NAME and name in _known())
 
 
+def zone_called(name: str) -> str | None:
+    """The zone of that name, in whatever case it is written; None for what is no zone."""
+    return name if is_zone(name) else _in_lower_case().get(name.lower())
+
+
 @cache
 def zones() -> tuple[str, ...]:
     """The zones to choose from: UTC and those of places."""
@@ -80,6 +85,11 @@ def zones() -> tuple[str, ...]:
 def _known() -> frozenset[str]:
     # Found by a walk through the files of the zones: once is enough.
     return frozenset(available_timezones())
+
+
+@cache
+def _in_lower_case() -> dict[str, str]:
+    return {name.lower(): name for name in (*_known(), UTC_NAME)}
 
 
 def _one_of(choices: tuple[str, ...], wanted: str | None) -> str:

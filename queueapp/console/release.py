@@ -15,8 +15,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.auth import Permission, permits
 from queueapp.console import back
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
-from queueapp.console.answers import render, wants_panel
 from queueapp.console.blueprint import bp
+from queueapp.console.forms import FRESH, Form, again, shown
 from queueapp.console.outcomes import Done
 from queueapp.console.workers import ICONS, TONES, read_roll, shared_roll, story_of
 from queueapp.errors import BadRequest, PageNotFound, QueueError
@@ -42,30 +42,7 @@ class WorkerIsLive(QueueError):
 @permits(Permission.ACT)
 def ask_release() -> AnyResponse:
     """Ask before taking from ``?worker=`` what it holds."""
-    name, session = _name(request.args.get("worker", "")), db.session()
-    queries.bound_reads(session)
-    roll = read_roll(session)
-    found = roll.named(name)
-    if found is None:
-        raise PageNotFound(f"no worker {name!r} holds a job or has been heard of since yesterday")
-    held = list(workers.held_by(session, name))
-    body = render(
-        "release",
-        panel=wants_panel(),
-        as_of=roll.now,
-        worker=found,
-        story=story_of(found, roll.now),
-        held=held,
-        claims=[f"{row.id}@{row.claimed_at.isoformat()}" for row in held],
-        ends=_ends(held),
-        left=max(found.held - len(held), 0),
-        why=_why(found, roll.now),
-        back=_back(found),
-        reason_length=REASON_LENGTH,
-        tones=TONES,
-        icons=ICONS,
-    )
-    return Response(body, mimetype="text/html")
+    return _ask(_name(request.args.get("worker", "")), FRESH)
 
 
 @bp.post("/workers/release")
@@ -75,18 +52,48 @@ def release() -> AnyResponse:
     name, session = _name(request.form.get("worker", "")), db.session()
     claims = _claims(request.form.getlist("claim"))
     if request.form.get("alive") != "yes":
-        _refuse_if_live(session, name)
+        try:
+            _refuse_if_live(session, name)
+        except WorkerIsLive as error:
+            return _ask(name, again(error, "alive"))
     moved = transitions.release_claims(session, claims, holder=name, **how_it_is_done())
     session.commit()
     shared_roll().forget()
     return done_with(Done.of("release", moved, asked_for=len(claims)), url_for(".workers_page"))
 
 
-def _back(found: Attendance) -> str:
+def _ask(name: str, form: Form) -> Response:
+    session = db.session()
+    queries.bound_reads(session)
+    roll = read_roll(session)
+    found = roll.named(name)
+    if found is None:
+        raise PageNotFound(f"no worker {name!r} holds a job or has been heard of since yesterday")
+    held = list(workers.held_by(session, name))
+    return shown(
+        "release",
+        form,
+        as_of=roll.now,
+        worker=found,
+        story=story_of(found, roll.now),
+        held=held,
+        claims=[f"{row.id}@{row.claimed_at.isoformat()}" for row in held],
+        ends=_ends(held),
+        left=max(found.held - len(held), 0),
+        why=_why(found, roll.now),
+        back=_back(found, form),
+        reason_length=REASON_LENGTH,
+        tones=TONES,
+        icons=ICONS,
+    )
+
+
+def _back(found: Attendance, form: Form) -> str:
     """Where to go on; whom nobody has heard of has no page any more once its jobs are taken."""
     if found.seen_at is None:
         return url_for(".workers_page")
-    return back.checked(request.args.get("next") or back.referrer(), url_for(".workers_page"))
+    wanted = form.value("next") or request.args.get("next") or back.referrer()
+    return back.checked(wanted, url_for(".workers_page"))
 
 
 def _name(text: str) -> str:
@@ -116,9 +123,9 @@ def _refuse_if_live(session: Session, name: str) -> None:
     session.rollback()
     if found and not found.is_dead:
         raise WorkerIsLive(
-            "it lives, for all that is known, so it would go on with its jobs while others begin"
-            " them: nothing was released. Cancel its jobs, or stop it; or ask again and say that"
-            " you know",
+            "nothing was released: the worker lives, as far as is known, so it would go on with its"
+            " jobs while others begin them. Cancel its jobs, or stop it; or tick this and try"
+            " again",
         )
 
 

@@ -12,9 +12,10 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.config import Settings
 from queueapp.console import preferences
-from queueapp.console.answers import render
 from queueapp.console.blueprint import bp
+from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.jobs.verdict import Thresholds, thresholds
+from queueapp.misspelt import closest
 
 YEAR_S = 365 * 86_400
 LONGEST_ZONE = 60
@@ -46,18 +47,19 @@ class InForce:
 @permits(Permission.READ)
 def settings() -> Response:
     """Show what the reader has chosen, and to admins what the server runs with."""
-    return _page(preferences.present().zone)
+    return _page(preferences.present())
 
 
 @bp.post("/settings")
 @permits(Permission.READ)
 def choose() -> AnyResponse:
     """Keep what the reader chooses, in cookies of this browser."""
-    zone = request.form.get("zone", "").strip() or preferences.UTC_NAME
-    if not preferences.is_zone(zone):
-        said = f"There is no time zone “{zone[:LONGEST_ZONE]}”; nothing is changed."
-        return _page(zone, said, 422)
-    chosen = preferences.read({**request.form.to_dict(), "zone": zone})
+    wanted = request.form.get("zone", "").strip() or preferences.UTC_NAME
+    zone = preferences.zone_called(wanted)
+    chosen = preferences.read({**request.form.to_dict(), "zone": zone or ""})
+    if zone is None:
+        error = Unfit("zone", f"{_no_zone(wanted)}; nothing is changed")
+        return _page(chosen, refilled(error))
     answer = redirect(url_for(".settings", saved=1), 303)
     for one in fields(preferences.Preferences):
         answer.set_cookie(
@@ -70,18 +72,22 @@ def choose() -> AnyResponse:
     return answer
 
 
-def _page(zone: str, problem: str = "", status: int = 200) -> Response:
-    body = render(
+def _no_zone(name: str) -> str:
+    meant = closest(name, preferences.zones())
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"there is no time zone “{name[:LONGEST_ZONE]}”{hint}"
+
+
+def _page(chosen: preferences.Preferences, form: Form = FRESH) -> Response:
+    return shown(
         "settings",
-        panel=False,
-        zone=zone,
+        form,
+        chosen=chosen,
         zones=preferences.zones(),
         names=NAMES,
-        problem=problem,
         saved="saved" in request.args,
         in_force=list(_in_force()) if current_principal().may(Permission.ADMIN) else None,
     )
-    return Response(body, status, mimetype="text/html")
 
 
 def _in_force() -> Iterator[InForce]:

@@ -7,7 +7,7 @@ nothing is done, and the answer says what they did.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from flask import Response, current_app, request, url_for
@@ -18,9 +18,10 @@ from queueapp import judgement
 from queueapp.auth import Permission, permits
 from queueapp.console import back, overview
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
-from queueapp.console.answers import render, wants_panel
 from queueapp.console.blueprint import bp
-from queueapp.console.kinds import known_kind, look_at_kinds, row_of, shared_kinds
+from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
+from queueapp.console.inventory import look_at_kinds, shared_kinds
+from queueapp.console.kinds import known_kind, row_of
 from queueapp.console.outcomes import Switched
 from queueapp.errors import BadRequest, PageNotFound, QueueError
 from queueapp.extensions import db
@@ -100,18 +101,19 @@ def switch_kind(kind: str, verb: str) -> AnyResponse:
 
 def _known(verb: str) -> str:
     if verb not in OF_KIND:
-        raise PageNotFound(f"there is no verb {verb[:100]!r} for kinds: hold and unhold are")
+        raise PageNotFound(f"there is no verb {verb[:100]!r} for kinds; there are hold and unhold")
     return verb
 
 
-def _ask(verb: str, kind: str | None) -> Response:
+def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
     session = db.session()
     queries.bound_reads(session)
     latest = control.in_force(session).latest.get(_scope(kind))
     now = queries.database_now(session)
-    body = render(
+    wanted = form.value("next") or request.args.get("next") or back.referrer()
+    return shown(
         "switch",
-        panel=wants_panel(),
+        form,
         as_of=now,
         verb=verb,
         kind=kind,
@@ -123,33 +125,42 @@ def _ask(verb: str, kind: str | None) -> Response:
         line=None if kind else _line(),
         durations=DURATIONS,
         spreads=SPREADS,
-        spread=_minutes(request.args, "spread"),
-        back=back.checked(request.args.get("next") or back.referrer(), _default(kind)),
+        spread=request.args.get("spread", ""),
+        back=back.checked(wanted, _default(kind)),
         reason_length=REASON_LENGTH,
     )
-    return Response(body, mimetype="text/html")
 
 
 def _switch(verb: str, kind: str | None) -> AnyResponse:
-    how, session = how_it_is_done(), db.session()
-    minutes, spread = _minutes(request.form, "minutes"), _minutes(request.form, "spread")
-    if verb in STOPPING and not how["reason"]:
-        raise BadRequest("say why: who finds the queue stopped will want to know")
-    seen = request.form.get("seen", "")
+    try:
+        how = _how(verb)
+    except Unfit as error:
+        return _ask(verb, kind, refilled(error))
+    seen, session = request.form.get("seen", ""), db.session()
     if not _ID.fullmatch(seen):
-        raise BadRequest("seen is the line that the question showed: ask again")
+        raise BadRequest("the form does not say which state it was asked about: open it again")
     # Nobody is waited for longer than a read may take.
     queries.bound_reads(session)
     control.take_turns(session)
     _refuse_if_moved(session, verb, kind, int(seen))
-    if verb in STOPPING:
-        how["for_s"] = minutes * 60 if minutes else None
-    if verb == "unhold":
-        how["spread_s"] = (spread or 0) * 60
     _WRITE[verb](session, *([kind] if kind else ()), **how)
     session.commit()
     _forget()
     return done_with(Switched(verb), _default(kind))
+
+
+def _how(verb: str) -> dict[str, Any]:
+    """How the form wants it done. Raises Unfit."""
+    how = how_it_is_done()
+    if verb in STOPPING:
+        minutes = _minutes("minutes")
+        how["for_s"] = minutes * 60 if minutes else None
+        if not how["reason"]:
+            stopped = "the queue" if verb == "pause" else "the kind"
+            raise Unfit("reason", f"say why: whoever finds {stopped} stopped will want to know")
+    if verb == "unhold":
+        how["spread_s"] = (_minutes("spread") or 0) * 60
+    return how
 
 
 def _refuse_if_moved(session: Session, verb: str, kind: str | None, seen: int) -> None:
@@ -190,13 +201,13 @@ def _default(kind: str | None) -> str:
     return url_for(".kind", kind=kind) if kind else url_for(".now")
 
 
-def _minutes(given: Mapping[str, str], name: str) -> int | None:
-    """So many minutes, None for none. Raises BadRequest for what is no such number."""
-    text = given.get(name, "").strip()
+def _minutes(name: str) -> int | None:
+    """So many minutes, None for none. Raises Unfit for what is no such number."""
+    text = request.form.get(name, "").strip()
     if not text:
         return None
     if not _MINUTES.fullmatch(text) or int(text) > LONGEST_MINUTES:
-        raise BadRequest(f"{name} is a whole number of minutes up to {LONGEST_MINUTES:,}")
+        raise Unfit(name, f"this is a whole number of minutes, {LONGEST_MINUTES:,} at most")
     return int(text)
 
 

@@ -9,12 +9,11 @@ from typing import Any
 from flask import Flask, Response, current_app
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, share, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries, workers
@@ -35,7 +34,7 @@ ICONS = {State.LIVE: "succeeded", State.SILENT: "failed", State.UNCONNECTED: "fa
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the roll."""
-    app.extensions["queue_roll"] = judgement.share(app, lambda: _read(app))
+    app.extensions["queue_roll"] = share(app, read_roll)
 
 
 def shared_roll() -> Shared[Roll]:
@@ -85,12 +84,6 @@ def read_roll(session: Session) -> Roll:
     listed = tried(session, workers.connections, pooled=settings.pooler)
     now = queries.database_now(session)
     return workers.call(session, now, listed.value or Connections({}, listed.reason))
-
-
-def _read(app: Flask) -> Roll:
-    with app.app_context(), Session(db.engine) as session:
-        queries.bound_reads(session)
-        return read_roll(session)
 
 
 def story_of(one: Attendance, now: datetime) -> str:

@@ -99,7 +99,7 @@ def test_every_job_there_is_takes_an_admin_the_number_and_the_word(
     assert by(caller, "operator", path, count="3", word="retry").status_code == 403
     assert by(caller, "operator", f"/api{path}").status_code == 403
     for typed in ({}, {"count": "3"}, {"word": "retry"}, {"count": "3", "word": "cancel"}):
-        assert by(caller, "admin", path, **typed).status_code == 400
+        assert by(caller, "admin", path, **typed).status_code == 422
     assert statuses(session) == ["failed"] * 3
     assert by(caller, "admin", path, count="3", word=" Retry ").status_code == 303
     assert statuses(session) == ["queued"] * 3

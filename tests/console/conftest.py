@@ -63,6 +63,16 @@ def words(page: str) -> str:
     return " ".join(html.unescape(text).split())
 
 
+def stands_beside(name: str, page: str) -> str:
+    """What the form says of the field ``name``, which is marked and has the focus."""
+    [field] = re.findall(rf'<(?:input|select) [^>]*name="{name}"[^>]*>', page)
+    assert 'aria-invalid="true"' in field
+    assert "autofocus" in field
+    assert re.search(rf'aria-describedby="wrong-{name}[ "]', field)
+    [said] = re.findall(rf'id="wrong-{name}"[^>]*>(.*?)</small>', page, re.DOTALL)
+    return words(str(said))
+
+
 @pytest.fixture
 def console(client: FlaskClient) -> Console:
     return Console(client)

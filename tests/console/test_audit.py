@@ -74,6 +74,8 @@ WRONG = {
     "verb=foo": "There is no verb “foo”.",
     "since=yesterday": "“yesterday” is no time: write -2h",
     "until=2026-02-30": "“2026-02-30” is no time",
+    "since=-1h&until=-2h": "No time lies between: since is 20",
+    "since=2026-07-01T00:00:00.000Z&until=2026-07-01T00:00:00.000Z": "No time lies between",
     "kind=x": "There is no filter “kind”.",
     "actor=%00": "Nobody is called that.",
 }

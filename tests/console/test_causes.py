@@ -14,7 +14,7 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import Operation
 from queueapp.jobs.queries import failures
 from queueapp.jobs.status import Event, Status
-from tests.console.conftest import Console, words
+from tests.console.conftest import Console, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 TRACE = """Traceback (most recent call last):
@@ -177,8 +177,12 @@ def test_a_plan_without_a_reason_or_a_verb_is_refused(console: Console, session:
     fingerprint = fail(session)
     session.commit()
 
-    for form in ({"verb": "retry", "reason": " "}, {"verb": "purge", "reason": "x"}, {}):
+    for form in ({"verb": "purge", "reason": "x"}, {}):
         assert console.post(f"/errors/{fingerprint}", **form).status_code == 400
+    blank = console.post(f"/errors/{fingerprint}", verb="retry", reason=" ")
+    assert blank.status_code == 422
+    assert stands_beside("reason", blank.text).startswith("Say why")
+    assert "every 5s" not in blank.text
     lines = sa.select(sa.func.count()).where(JobEvent.scope.is_not(None))
     assert session.scalar(lines) == 0
 

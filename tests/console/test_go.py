@@ -34,13 +34,21 @@ def test_what_one_has_in_hand_leads_to_its_page(client: FlaskClient, session: Se
     for asked, address in {
         "": "/",
         "audit": "/audit",
+        "workers": "/workers",
+        "Worker": "/workers",
+        "/jobs": "/jobs",
+        "/jobs?status=failed&kind=a": "/jobs?status=failed&kind=a",
+        "http://localhost/kinds": "/kinds",
+        f"/jobs/{failed.id}": f"/jobs/{failed.id}",
         f" {failed.id} ": f"/jobs/{failed.id}",
         f"#{failed.id}": f"/jobs/{failed.id}",
         f"job {failed.id}": f"/jobs/{failed.id}",
         made.id: f"/operations/{made.id}",
         f"op {made.id}": f"/operations/{made.id}",
         f"op:{made.id.upper()}": f"/operations/{made.id}",
+        f"op {made.id[:6]}": f"/operations/{made.id}",
         str(alike): f"/errors/{alike}",
+        f"error {str(alike)[:8]}": f"/errors/{alike}",
         holder: f"/workers/{holder}",
         f"worker:{holder}": f"/workers/{holder}",
         holder[:-2]: f"/workers/{holder}",
@@ -66,7 +74,8 @@ def test_several_are_listed(console: Console) -> None:
 
 NOTHING = (
     "no such thing", "999999", "99999999999999999999", "0", "0123456789abcdef", TEXT, "x" * 400,
-    "a\x00b", "//evil.example/", "https://evil.example", "/\\evil.example", "javascript:alert(1)",
+    "a\x00b", "/nowhere", "/go?q=1", "/static/app.js", "//evil.example/", "https://evil.example",
+    "/\\evil.example", "javascript:alert(1)",
 )  # fmt: skip
 
 

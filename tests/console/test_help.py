@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from queueapp.console import glossary, places
+from sqlalchemy.orm import Session
+
+from queueapp.console import actions, glossary, places, switches
+from queueapp.jobs import operations
 from queueapp.jobs.queries import Did, View
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict import RULES
 from tests.console.conftest import Console, words
+from tests.factories import make_job
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = (ROOT / "static" / "app.js").read_text()
@@ -25,6 +29,21 @@ def test_it_says_every_word_and_what_to_do_about_each_verdict(console: Console) 
     for rule in RULES:
         assert f"Next: {' '.join(rule.step.replace('`', ' ').split())}" in re.sub(" +", " ", shown)
     assert "stalled 60s a job is due for longer than this" in shown
+
+
+def test_every_verb_that_there_is_stands_in_help_and_in_the_filter_of_the_audit(
+    console: Console,
+) -> None:
+    of_kinds = {f"{verb}-kind" for verb in switches.OF_KIND}
+    verbs = {*operations.VERBS, operations.UNDO, *actions.VERBS, "canary", "release", "purge",
+             "pause", "resume", *of_kinds}  # fmt: skip
+    for verb in verbs:
+        assert f'id="verb-{verb}"' in console.get("/help"), verb
+    listed = console.get("/audit")
+    assert verbs <= set(re.findall(r'<option value="([a-z-]+)"', listed))
+    shown = words(listed)
+    for name in ("run now", "undo", "retry 5 first"):
+        assert name in shown
 
 
 def test_the_keys_are_those_of_the_script(console: Console) -> None:
@@ -47,6 +66,30 @@ def test_each_place_has_a_key_of_its_own_and_is_on_every_page(console: Console) 
     dialog = page[page.index('<dialog id="help"') :]
     for place in places.PLACES:
         assert not place.key or f"<kbd>{place.key}</kbd></dt><dd>{place.label}</dd>" in dialog
+
+
+def test_every_page_has_one_heading_and_its_place_in_the_navigation(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+    made = console.post("/operations", verb="retry", kind="demo.echo", reason="r").location
+    for path, place in {
+        "/": "Now", "/pause": "Now", "/jobs": "Jobs", f"/jobs/{job.id}": "Jobs",
+        f"/jobs/{job.id}/retry": "Jobs", "/jobs/bulk?verb=retry": "Jobs", "/errors": "Errors",
+        f"/errors/{job.error_fingerprint}": "Errors", "/kinds": "Kinds", "/kinds/a.b": "Kinds",
+        "/kinds/a.b/hold": "Kinds", "/events": "Events", "/workers": "Workers",
+        "/system": "System", "/audit": "Audit", "/operations": "Operations",
+        "/operations/new": "Operations", str(made): "Operations", "/settings": "Settings",
+        "/help": "Help",
+    }.items():  # fmt: skip
+        page = console.get(path)
+        header, _, main = page.partition("<main")
+        assert len(re.findall("<h1", page)) == main.count("<h1") == 1, path
+        marked = re.findall(r"<a [^>]*aria-current[^>]*>([A-Z]\w+)", header)
+        assert marked == [place], path
+        is_behind = place in {one.label for one in places.MORE}
+        assert ("More : " + place in words(header)) == is_behind, path
 
 
 def test_the_documentation_names_the_same_keys() -> None:

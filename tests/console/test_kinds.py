@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp import handlers
+from queueapp.console import inventory
 from queueapp.jobs import control, kinds, queries, transitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
@@ -87,8 +88,10 @@ def test_the_hour_is_summed_up_once_a_minute(
         return real(database, now)
 
     monkeypatch.setattr(kinds, "last_hour", last_hour)
-    monkeypatch.setattr("queueapp.console.kinds.life_s", lambda _: 2.0)
-    monkeypatch.delitem(console.client.application.extensions, "queue_kinds_hour", raising=False)
+    app = console.client.application
+    monkeypatch.setattr(inventory, "life_s", lambda _: 2.0)
+    monkeypatch.setitem(app.extensions, "queue_kinds", None)
+    inventory.init_app(app)
     for _ in range(4):
         console.get("/kinds")
 
@@ -150,8 +153,16 @@ def test_a_page_of_a_kind_says_what_is_registered_and_who_runs_it(
                     "/errors?kind=http.request", "/events?kind=http.request"):  # fmt: skip
         assert f'href="{address}"' in page
     unknown = console.get("/kinds/no.such")
-    assert "No handler in this process is registered for it" in words(unknown)
+    assert "no handler in this process is registered for it" in words(unknown)
     assert "/api/kinds/no.such" not in unknown
+    assert "Nothing is known of a kind “no.such”" in words(unknown)
+    assert "Hold it before its first job" in words(unknown)
+    assert "did you mean" not in words(unknown)
+    near = console.get("/kinds/http.reqest")
+    assert '<a href="/kinds/http.request">' in near[near.index("Did you mean") :]
+    make_job(session, Status.SUCCEEDED, kind="no.such")
+    session.commit()
+    assert "Nothing is known of a kind" not in words(console.get("/kinds/no.such"))
     for path in ("/kinds/No", "/kinds/%3Cb%3E", f"/kinds/{'a' * 101}"):
         assert console.client.get(path).status_code == 404
 

@@ -16,7 +16,7 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
-from tests.console.conftest import PANEL, Console, words
+from tests.console.conftest import PANEL, Console, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 
@@ -46,9 +46,9 @@ def statuses(session: Session) -> list[str]:
     return list(session.scalars(sa.select(Job.status).order_by(Job.id)))
 
 
-def script(console: Console, path: str) -> Any:
+def script(console: Console, path: str, **form: str) -> Any:
     """What the page's script sends to go on."""
-    return console.client.post(path, headers=PANEL)
+    return console.client.post(path, data=form, headers=PANEL)
 
 
 def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Session) -> None:
@@ -128,7 +128,13 @@ def test_many_jobs_are_confirmed_by_their_number(
     refused = [
         console.post(f"{address}/apply", **form) for form in ({}, {"count": "4"}, {"count": "x"})
     ]
-    assert {answer.status_code for answer in refused} == {400}
+    scripted = script(console, f"{address}/apply", count="4")
+    assert {answer.status_code for answer in (*refused, scripted)} == {422}
+    for answer in (*refused, scripted):
+        assert "type 3, the number of jobs" in stands_beside("count", answer.text)
+    assert scripted.text.startswith('<section id="panel"')
+    assert 'name="count" value="4"' in scripted.text
+    assert 'hx-status:422="swap:outerHTML"' in scripted.text
     assert statuses(session) == ["failed"] * 3
     done = console.post(f"{address}/apply", count=" 3 ")
 
@@ -194,8 +200,12 @@ def test_a_canary_that_did_not_pass_says_so(console: Console, session: Session) 
 
     text = words(console.get(address))
 
-    assert "Stopped: 5 of 8 jobs retried" in text
-    assert "0 of the first 5 succeeded; 4 were needed. The rest stays as it was." in text
+    assert "Canary stopped: 0 of 5 succeeded" in text
+    assert "4 of the first 5 had to succeed. The rest stays as it was." in text
+    for page in (address, "/audit", "/events?event=op_stopped"):
+        shown = words(console.get(page))
+        assert "anary stopped: 0 of 5 succeeded" in shown, page
+        assert "canary_failed" not in shown
 
 
 def test_an_operation_that_is_none_is_not_there(console: Console) -> None:

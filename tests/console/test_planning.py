@@ -14,7 +14,7 @@ from queueapp.jobs import transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver, planning, walk
 from queueapp.jobs.status import Status
-from tests.console.conftest import PANEL, Console, words
+from tests.console.conftest import PANEL, Console, stands_beside, words
 from tests.factories import make_job
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -98,20 +98,20 @@ def test_a_reschedule_says_and_does_what_was_filled_in(console: Console, session
     assert "priority -3, due 10m 00s after each is moved" in text
     assert rows(session) == [("queued", -3)] * 2
     for minutes, priority in (("x", ""), ("-1", ""), ("", "99999"), ("9" * 9, "")):
-        form = {"kind": "a", "minutes": minutes, "to_priority": priority}
-        answer = console.post("/operations", verb="reschedule", reason="r", **form)
-        assert answer.status_code == 400
+        form = {"kind": "demo.echo", "minutes": minutes, "to_priority": priority}
+        answer = console.post("/operations", verb="reschedule", reason="so <b>", **form)
+        assert answer.status_code == 422
+        assert 'name="reason" maxlength="500" value="so &lt;b&gt;"' in answer.text
+        assert stands_beside("to_priority" if priority else "minutes", answer.text)
 
 
 @pytest.mark.parametrize(
     "form",
     [
-        {"verb": "retry", "kind": "a", "reason": " "},
         {"verb": "burn", "kind": "a", "reason": "r"},
         {"verb": "retry", "status": "succeeded", "reason": "r"},
         {"verb": "retry", "status": "nothing", "reason": "r"},
         {"verb": "retry", "priority": "high", "reason": "r"},
-        {"verb": "reschedule", "kind": "a", "reason": "r"},
     ],
 )
 def test_what_makes_no_plan_is_said(
@@ -119,6 +119,42 @@ def test_what_makes_no_plan_is_said(
 ) -> None:
     assert console.post("/operations", **form).status_code == 400
     assert session.scalar(sa.select(sa.func.count(JobEvent.id))) == 0
+
+
+def test_a_form_without_a_reason_comes_back_as_it_was(console: Console, session: Session) -> None:
+    jobs(session, 2)
+    form = {"kind": "demo.echo", "minutes": "7", "to_priority": "2", "reason": " "}
+
+    answer = console.post("/operations", verb="reschedule", **form)
+
+    assert answer.status_code == 422
+    assert (
+        stands_beside("reason", answer.text)
+        == "Say why: the ledger keeps the reason with each job."
+    )
+    assert "2 jobs match" in words(answer.text)
+    assert re.search('name="minutes"[^>]* value="7"', answer.text)
+    assert re.search('name="to_priority"[^>]* value="2"', answer.text)
+    assert '<input type="hidden" name="kind" value="demo.echo">' in answer.text
+    # Nothing draws over it.
+    assert "http-equiv" not in answer.text
+    answer = console.post("/operations", verb="reschedule", kind="demo.echo", reason="r")
+    assert stands_beside("minutes", answer.text).startswith("Say in how many minutes")
+    assert (
+        session.scalar(sa.select(sa.func.count(JobEvent.id)).where(JobEvent.job_id.is_(None))) == 0
+    )
+
+
+def test_where_nothing_matches_it_says_what_to_widen(console: Console, session: Session) -> None:
+    jobs(session, 1, kind="a.b")
+
+    page = console.get("/operations/new?status=queued&status=held&kind=a.c")
+
+    assert "0 jobs match" in words(page)
+    assert 'name="verb"' not in page
+    assert 'href="/operations/new?status=queued&amp;status=held">without' in page
+    assert 'href="/operations/new?kind=a.c">without' in page
+    assert "Widen the filter: without status queued, held without kind a.c" in words(page)
 
 
 def test_a_form_that_is_sent_twice_makes_one_plan(console: Console, session: Session) -> None:
@@ -167,7 +203,9 @@ def test_an_operation_is_undone_from_its_page(console: Console, session: Session
     transitions.requeue(session, ids[:1], actor="user:bob")
     session.commit()
 
-    assert console.post(f"{address}/undo").status_code == 400
+    refused = console.post(f"{address}/undo", reason=" ")
+    assert refused.status_code == 422
+    assert stands_beside("reason", refused.text).startswith("Say why")
     first, again = (console.post(f"{address}/undo", reason="a slip") for _ in range(2))
     page = words(console.get(first.location))
     console.post(f"{first.location}/apply")

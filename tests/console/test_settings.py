@@ -20,7 +20,7 @@ from queueapp.console.settings import written
 from queueapp.extensions import db
 from queueapp.jobs.models import JobEvent
 from tests.auth.conftest import bearer
-from tests.console.conftest import Console, words
+from tests.console.conftest import Console, stands_beside, words
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # The night in which its clocks went back, an hour before and an hour after.
@@ -49,9 +49,8 @@ def test_times_are_right_across_a_change_of_the_clocks() -> None:
         ("-2h", "-2h"),
         ("2026-07-01 02:30", "2026-07-01T00:30:00.000Z"),
         ("2026-12-01", "2026-11-30T23:00:00.000Z"),
-        # Shown twice: the first; never shown: what would have been.
-        ("2026-10-25 02:30", "2026-10-25T00:30:00.000Z"),
-        ("2026-03-29 02:30", "2026-03-29T01:30:00.000Z"),
+        ("2026-10-25 03:00", "2026-10-25T02:00:00.000Z"),
+        ("2026-03-29 03:00", "2026-03-29T01:00:00.000Z"),
         ("2026-07-01T02:30:15+05:00", "2026-06-30T21:30:15.000Z"),
         ("2026-07-01T02:30:15.250Z", "2026-07-01T02:30:15.250Z"),
     ],
@@ -63,6 +62,18 @@ def test_a_time_by_somebodys_clock_is_written_for_everybody(text: str, meant: st
 @pytest.mark.parametrize("text", ["", "2h", "-2w", "25:00", "2026-02-30", "9999-12-31", "now"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no time"):
+        instants.canonical(text, BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("2026-10-25 02:30", "came twice .* 2026-10-25T00:30:00.000Z or 2026-10-25T01:30:00.000Z"),
+        ("2026-03-29 02:30", "never came .* 2026-03-29T00:30:00.000Z or 2026-03-29T01:30:00.000Z"),
+    ],
+)
+def test_a_time_that_the_clock_showed_twice_or_never_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"“{text}” {said}"):
         instants.canonical(text, BERLIN)
 
 
@@ -102,8 +113,17 @@ def test_a_zone_that_is_none_changes_nothing(console: Console, client: FlaskClie
     answer = console.post("/settings", zone="Europe/<b>", theme="dark")
 
     assert answer.status_code == 422
-    assert "There is no time zone “Europe/&lt;b&gt;”; nothing is changed." in answer.text
+    assert "There is no time zone “Europe/<b>”; nothing is changed." in words(answer.text)
     assert client.get_cookie("theme") is None
+    assert stands_beside("zone", answer.text)
+    # What was chosen beside it is not lost.
+    assert 'name="theme" value="dark" checked' in answer.text
+    meant = console.post("/settings", zone="Europe/Berln")
+    assert "did you mean Europe/Berlin?" in words(meant.text)
+    assert console.post("/settings", zone="europe/berlin").status_code == 303
+    zone = client.get_cookie("zone")
+    assert zone is not None
+    assert zone.value == "Europe/Berlin"
 
 
 @pytest.mark.parametrize("zone", ["Europe", "../../etc/passwd", "x" * 5000, "\x00", ""])

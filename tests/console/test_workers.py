@@ -23,7 +23,7 @@ from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.why import statement
-from tests.console.conftest import DIALOG, Console, words
+from tests.console.conftest import DIALOG, Console, stands_beside, words
 from tests.console.hostile import TEXT
 from tests.factories import HOLDER, claim_one, make_job
 from tests.jobs.plans import sequential_scans, statements_of
@@ -312,7 +312,9 @@ def test_a_live_workers_jobs_are_released_only_by_who_knows_that_it_lives(
 
     refused = console.click("/workers/release", **form)
     assert refused.status_code == 409
-    assert "nothing was released" in words(refused.text)
+    assert stands_beside("alive", refused.text).startswith("Nothing was released: the worker lives")
+    assert refused.text.startswith('<div hx-swap-oob="innerHTML:#dialog-body">')
+    assert claims_in(refused.text) == form["claim"]
     assert job(session, job_id).status == "running"
 
     done = console.click("/workers/release", **form, alive="yes")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.errors import JobNotFound
-from queueapp.jobs import kinds, queries, transitions
+from queueapp.jobs import kinds, operations, queries, transitions
 from queueapp.jobs.database import run
 from queueapp.jobs.queries import (
     ActFilter,
@@ -345,9 +345,12 @@ def test_a_narrowed_log_says_where_it_stopped(
 @pytest.mark.parametrize(
     "text", ["", "1", "1.", ".1", "1.2.3", "a.b", "-1.2", "٣.٤", "1" * 19 + ".1"]
 )
-def test_a_cursor_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="two numbers"):
-        Cursor.parse(text)
+def test_a_place_that_is_none_is_refused_alike_in_every_list(text: str) -> None:
+    for place in (Cursor, operations.Cursor, operations.Mark):
+        with pytest.raises(ValueError, match="two numbers"):
+            place.parse(text)
+    with pytest.raises(ValueError, match="before the year"):
+        operations.Cursor.parse("9" * 18 + ".1")
 
 
 @pytest.mark.postgresql("statement_timeout")

@@ -79,6 +79,15 @@ def test_an_operation_is_told_by_its_own_lines(session: Session) -> None:
     assert (finish.did, finish.moved, plan.did, plan.planned) == (Did.FINISH, 3, Did.PLAN, 3)
     assert {finish.operation, plan.operation} == {planned.id}
     assert plan.reason == "again"
+    canary = operations.plan(
+        session, survey, how={}, actor="user:ana", reason="5", canary=operations.Terms()
+    )
+    session.commit()
+    for did, wanted in ((Did.CANARY, [canary.id]), (Did.UNDO, []), (Did.RUN_NOW, [])):
+        alone = ActFilter(dids=(did,))
+        assert [act.operation for act in queries.list_acts(session, alone).acts] == wanted
+        beside = ActFilter(dids=(did, Did.HOLD))
+        assert [act.operation for act in queries.list_acts(session, beside).acts] == wanted
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

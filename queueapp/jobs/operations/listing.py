@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from typing import Any
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.operations.state import Operation, scope_of, told
 from queueapp.jobs.queries.bounds import LARGEST_ID
+from queueapp.jobs.queries.places import two_numbers
 from queueapp.jobs.status import Event
 
 # As ``state`` reads the lines of one: nothing was said of any before it was planned.
@@ -63,10 +63,11 @@ class Cursor:
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """Read ``microseconds.id``; raises ValueError."""
-        if not re.fullmatch(r"[0-9]{1,17}\.[0-9]{1,18}", text):
-            raise ValueError("expected two numbers with a dot between them")
-        moment, line = text.split(".")
-        return cls(_EPOCH + timedelta(microseconds=int(moment)), int(line))
+        moment, line = two_numbers(text)
+        try:
+            return cls(_EPOCH + timedelta(microseconds=moment), line)
+        except OverflowError:
+            raise ValueError("expected a moment before the year 10000") from None
 
     def __str__(self) -> str:
         return f"{(self.at - _EPOCH) // timedelta(microseconds=1)}.{self.id}"
@@ -112,10 +113,7 @@ class Mark:
     @classmethod
     def parse(cls, text: str) -> Mark:
         """Read ``line.passed``; raises ValueError."""
-        if not re.fullmatch(r"[0-9]{1,18}\.[0-9]{1,6}", text):
-            raise ValueError("expected two numbers with a dot between them")
-        line, passed = text.split(".")
-        return cls(int(line), int(passed))
+        return cls(*two_numbers(text))
 
     def __str__(self) -> str:
         return f"{self.line}.{self.passed}"

@@ -28,6 +28,10 @@ class Did(StrEnum):
     PLAN = "plan"
     STOP = "stop"
     FINISH = "finish"
+    # Plans of one sort: a filter knows them apart, an act of theirs is a plan.
+    RUN_NOW = "run-now"
+    UNDO = "undo"
+    CANARY = "canary"
 
 
 EVENTS: Mapping[Did, tuple[Event, ...]] = {
@@ -46,8 +50,14 @@ EVENTS: Mapping[Did, tuple[Event, ...]] = {
     Did.PLAN: (Event.OP_PLANNED,),
     Did.STOP: (Event.OP_STOPPED,),
     Did.FINISH: (Event.OP_DONE,),
+    Did.RUN_NOW: (Event.OP_PLANNED,),
+    Did.UNDO: (Event.OP_PLANNED,),
+    Did.CANARY: (Event.OP_PLANNED,),
 }
-DIDS: Mapping[str, Did] = {event: did for did, events in EVENTS.items() for event in events}
+OF_PLANS = (Did.RUN_NOW, Did.UNDO, Did.CANARY)
+DIDS: Mapping[str, Did] = {
+    event: did for did, events in EVENTS.items() if did not in OF_PLANS for event in events
+}
 TO_QUEUE = tuple(Did)[tuple(Did).index(Did.PAUSE) :]
 TO_JOBS = tuple(did for did in Did if did not in TO_QUEUE)
 

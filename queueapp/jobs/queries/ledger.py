@@ -6,7 +6,6 @@ before an earlier transaction has committed. A reader that looks again sees both
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from sqlalchemy.orm import Session
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.models import JobEvent
 from queueapp.jobs.queries.bounds import SCAN_LIMIT
+from queueapp.jobs.queries.places import two_numbers
 from queueapp.jobs.status import Event
 
 
@@ -30,10 +30,7 @@ class Cursor:
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """Read ``xid.id``; raises ValueError."""
-        if not re.fullmatch(r"[0-9]{1,18}\.[0-9]{1,18}", text):
-            raise ValueError("expected two numbers with a dot between them")
-        xid, event_id = text.split(".")
-        return cls(int(xid), int(event_id))
+        return cls(*two_numbers(text))
 
     def __str__(self) -> str:
         return f"{self.xid}.{self.id}"

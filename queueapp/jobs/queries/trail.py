@@ -19,7 +19,16 @@ from typing import Any
 from sqlalchemy import Row
 
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.queries.acts import DIDS, EVENTS, TO_JOBS, TO_QUEUE, Act, ActFilter
+from queueapp.jobs.queries.acts import (
+    DIDS,
+    EVENTS,
+    OF_PLANS,
+    TO_JOBS,
+    TO_QUEUE,
+    Act,
+    ActFilter,
+    Did,
+)
 from queueapp.jobs.queries.bounds import SCAN_LIMIT
 from queueapp.jobs.queries.ledger import Cursor
 from queueapp.jobs.status import Event
@@ -36,13 +45,18 @@ _DAY = timedelta(days=1)
 # Transactions of people are over within this: what has begun before a line is not much younger.
 _SLACK = timedelta(minutes=5)
 
+# Of plans those of some sorts, where no others are asked for.
+_PLANS = """(%(plans)s::text[] IS NULL OR event <> 'op_planned'
+      OR {data}->>'verb' = ANY(%(plans)s::text[])
+      OR ({data}->'canary' IS NOT NULL AND 'canary' = ANY(%(plans)s::text[])))"""
+
 # A ledger is mostly workers, so whether a line may be of people is asked first, and once; data is
 # carried on from those lines only. A token may be a worker's, that ends what it runs; a person's
 # release names the lease that it has ended.
 #
 # The bounds of ``created_at`` in the window are whole days: they choose partitions, and refuse no
 # line in them.
-_ALONG = """
+_ALONG = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, xid, job_id, kind, scope, event, from_status, actor, created_at, is_act,
     CASE WHEN is_act THEN left(reason, 1000) END AS reason, CASE WHEN is_act THEN data END AS told
@@ -62,6 +76,7 @@ wanted AS MATERIALIZED (
   SELECT * FROM lines
   WHERE is_act AND created_at >= %(since)s::timestamptz AND created_at < %(until)s::timestamptz
     AND (%(actor)s::text IS NULL OR actor = %(actor)s)
+    AND {_PLANS.format(data="told")}
 ),
 acts AS (
   SELECT max(id) AS id, min(id) AS first_id, xid, max(created_at) AS at, event, actor, reason,
@@ -89,12 +104,13 @@ ORDER BY a.xid DESC, a.id DESC
 """
 
 # The index of these lines knows no order in time: all of them are read, up to a bound.
-_BY_EVENT = """
+_BY_EVENT = f"""
 WITH found AS MATERIALIZED (
   SELECT id, xid, created_at AS at, event, actor, left(reason, 1000) AS reason, scope, data AS told
   FROM job_events
   WHERE job_id IS NULL AND event = ANY(%(control)s::text[])
     AND created_at >= %(since)s::timestamptz AND created_at < %(until)s::timestamptz
+    AND {_PLANS.format(data="data")}
   LIMIT %(scan)s
 )
 SELECT id, id AS first_id, xid::text AS xid, at, event, actor, reason, 0 AS jobs,
@@ -149,6 +165,7 @@ def _given(where: ActFilter, limit: int) -> dict[str, Any]:
     return {
         "moves": [str(event) for did in where.dids if did in TO_JOBS for event in EVENTS[did]],
         "control": [str(event) for did in where.dids if did in TO_QUEUE for event in EVENTS[did]],
+        "plans": None if Did.PLAN in where.dids else [str(d) for d in OF_PLANS if d in where.dids],
         "actor": where.actor,
         "since": since,
         "until": until,
@@ -181,7 +198,8 @@ def _is_past(row: Row[Any], given: Mapping[str, Any]) -> bool:
 
 
 def _by_event(database: Database, given: Mapping[str, Any], place: Cursor, limit: int) -> ActPage:
-    read = {name: given[name] for name in ("control", "actor", "since", "until", "limit", "scan")}
+    names = ("control", "plans", "actor", "since", "until", "limit", "scan")
+    read = {name: given[name] for name in names}
     rows = run(database, _BY_EVENT, **read, xid=str(place.xid), id=place.id)
     crowded = bool(rows) and rows[0].looked >= given["scan"]
     if len(rows) > limit:

@@ -55,7 +55,14 @@ def _by_event(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
 
 def _is_wanted(line: Row[Any], given: Parameters) -> bool:
     is_then: bool = given["since"] <= line.created_at < given["until"]
-    return is_then and given["actor"] in (None, line.actor)
+    return is_then and given["actor"] in (None, line.actor) and _is_of_plans(line, given)
+
+
+def _is_of_plans(line: Row[Any], given: Parameters) -> bool:
+    plans, data = given["plans"], _data(line)
+    if plans is None or line.event != "op_planned":
+        return True
+    return data.get("verb") in plans or ("canary" in plans and "canary" in data)
 
 
 def _is_act(line: Row[Any], given: Parameters) -> bool:

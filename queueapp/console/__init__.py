@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from flask import Flask
 
-from queueapp.console import banner, errors, failures, filters, frame, kinds, overview, workers
+from queueapp.console import (
+    banner,
+    errors,
+    failures,
+    filters,
+    frame,
+    kinds,
+    overview,
+    readings,
+    workers,
+)
 from queueapp.console.routes import bp
 
 
@@ -21,6 +31,7 @@ def init_app(app: Flask) -> None:
     frame.init_app(app)
     banner.init_app(app)
     overview.init_app(app)
+    readings.init_app(app)
     workers.init_app(app)
     kinds.init_app(app)
     failures.init_app(app)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from flask import Flask, Response, current_app, url_for
@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 from queueapp import handlers, judgement
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, tried
-from queueapp.errors import DatabaseUnavailable, PageNotFound
+from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.handlers.registry import KIND
 from queueapp.jobs import control, queries
@@ -119,7 +119,13 @@ def known_kind(kind: str) -> str:
 def kinds() -> Response:
     """Show every kind that is known here, or has jobs, those on hold first."""
     look = look_at_kinds()
-    return answer("kinds", as_of=look.pulse.now, mark=look.mark, context=lambda: _of_all(look))
+    return answer(
+        "kinds",
+        as_of=look.pulse.now,
+        mark=look.mark,
+        context=lambda: _of_all(look),
+        is_shared=True,
+    )
 
 
 @bp.get("/kinds/<kind>")
@@ -127,7 +133,7 @@ def kinds() -> Response:
 def kind(kind: str) -> Response:
     """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
     known_kind(kind)
-    look, facts = look_at_kinds(), judgement.present(_app()).facts
+    look, facts = look_at_kinds(), judgement.present(_app(), life_s=timer_life_s()).facts
     mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
     return answer(
         "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
@@ -136,10 +142,18 @@ def kind(kind: str) -> Response:
 
 def look_at_kinds() -> Look:
     """What is known of all kinds. Raises DatabaseUnavailable when there is nothing of now."""
-    snapshot = shared_kinds().get()
+    snapshot = shared_kinds().get(life_s=timer_life_s())
     if snapshot.present is None:
-        raise DatabaseUnavailable(f"{snapshot.failure}; try again", retry_after=5)
+        raise judgement.unavailable(snapshot)
     return snapshot.present
+
+
+def glance_at(kind: str) -> Row:
+    """What is known of one kind: for questions, which must not fail over the numbers in them."""
+    snapshot = shared_kinds().get()
+    unread: Reading[Any] = Reading(None, snapshot.why_not)
+    look = snapshot.present or Look(Pulse(datetime.now(UTC), ""), *[unread] * 6)
+    return row_of(look, kind)
 
 
 def row_of(look: Look, kind: str) -> Row:

@@ -1,0 +1,127 @@
+"""Many tabs that ask by themselves cost the database what one of them costs."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy.orm import Session
+
+from queueapp.jobs.status import Status
+from tests.console.conftest import PANEL
+from tests.factories import make_job
+from tests.live import needs
+from tests.live.checks import stand
+from tests.live.cluster import Cluster
+from tests.live.journey import Journey, Web
+
+TABS = 50
+# Four polls of most pages.
+LASTS_S = 20.0
+# Each page that asks by itself whatever it shows, and how often.
+PAGES = {
+    "/": 5.0, "/jobs": 5.0, "/errors": 5.0, "/kinds": 5.0, "/workers": 5.0, "/operations": 5.0,
+    "/events": 2.0, "/system": 15.0,
+}  # fmt: skip
+# What the test itself writes meanwhile is not counted.
+ASKED = """
+SELECT coalesce(sum(calls), 0)::int AS calls, coalesce(sum(total_exec_time), 0)::float AS ms
+FROM pg_stat_statements WHERE query NOT ILIKE '%%INSERT INTO%%' AND query NOT ILIKE '%%pg_stat_st%%'
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a page cost the database in ``LASTS_S``, and how its polls were answered."""
+
+    polls: int
+    calls: int
+    ms: float
+
+
+class Tab:
+    """One open page as its script asks for it."""
+
+    def __init__(self, web: Web, path: str) -> None:
+        self._port, self._path, self._tag = web.port, path, ""
+        self.statuses: list[int] = []
+
+    def poll(self) -> None:
+        """Ask once, on a connection of its own as the pool of a browser does after a while."""
+        headers = PANEL | {"Queue-Timer": "1"} | ({"HX-PTag": self._tag} if self._tag else {})
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)) as line:
+            line.request("GET", self._path, headers=headers)
+            answer = line.getresponse()
+            answer.read()
+        self._tag = answer.headers.get("HX-PTag", self._tag)
+        self.statuses.append(answer.status)
+
+
+@pytest.fixture
+def counted(cluster: Cluster, cluster_journey: Journey) -> Journey:
+    """A queue on a server that counts its statements."""
+    cluster.say("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
+    cluster.say("ALTER SYSTEM SET pg_stat_statements.track_utility = off")
+    cluster.restart()
+    cluster.say("CREATE EXTENSION pg_stat_statements")
+    return cluster_journey
+
+
+def watch(journey: Journey, web: Web, path: str, tabs: int) -> Cost:
+    """Let so many tabs of a page ask for a while, evenly, beside a queue that moves."""
+    every_s, over = PAGES[path], threading.Event()
+    opened = [Tab(web, path) for _ in range(tabs)]
+    opened[0].poll()
+    journey.one("SELECT pg_stat_statements_reset()::text")
+    began = time.monotonic()
+
+    def keep_asking(number: int) -> None:
+        at = began + every_s * number / tabs
+        while at < began + LASTS_S:
+            over.wait(max(at - time.monotonic(), 0))
+            opened[number].poll()
+            at += every_s
+
+    def keep_moving() -> None:
+        while not over.wait(0.5):
+            journey.enqueue_one("journey.tick", delay_s=3600.0)
+
+    mover = threading.Thread(target=keep_moving)
+    mover.start()
+    with ThreadPoolExecutor(tabs) as pool:
+        list(pool.map(keep_asking, range(tabs)))
+    over.set()
+    mover.join()
+    asked = journey.rows(ASKED)[0]
+    statuses = [status for tab in opened for status in tab.statuses]
+    assert set(statuses) <= {200, 304}, path
+    return Cost(len(statuses), asked.calls, asked.ms)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_fifty_tabs_cost_the_database_what_one_costs(counted: Journey) -> None:
+    if not needs.at_hand("psql", "postgresql-contrib"):
+        pytest.skip("the server's own extensions may be missing")
+    with Session(counted.engine) as session:
+        for status in (Status.FAILED, Status.SUCCEEDED, Status.RUNNING):
+            make_job(session, status)
+        session.commit()
+    web = counted.web(threads=4)
+
+    costs = {path: [watch(counted, web, path, tabs) for tabs in (1, TABS)] for path in PAGES}
+
+    for path, (one, many) in costs.items():
+        sys.stdout.write(
+            f"{path:<12} 1 tab: {one.polls:>3} polls {one.calls:>4} statements {one.ms:>6.1f} ms;"
+            f" {TABS} tabs: {many.polls:>4} polls {many.calls:>4} statements {many.ms:>6.1f} ms\n"
+        )
+    dear = {path: cost for path, cost in costs.items() if cost[1].calls > 2 * cost[0].calls}
+    assert dear == {}
+    stand(counted, every_claim_started=False)

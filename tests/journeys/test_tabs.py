@@ -20,10 +20,14 @@ from tests.live import needs
 from tests.live.checks import stand
 from tests.live.cluster import Cluster
 from tests.live.journey import Journey, Web
+from tests.live.processes import until
+from tests.live.proxy import Proxy
 
 TABS = 50
-# Four polls of most pages.
-LASTS_S = 20.0
+# Three polls of most pages.
+LASTS_S = 12.0
+# What probes wait at most. The first seconds are the worst: each thread finds out by itself.
+HEALTH_S = 15.0
 # Each page that asks by itself whatever it shows, and how often.
 PAGES = {
     "/": 5.0, "/jobs": 5.0, "/errors": 5.0, "/kinds": 5.0, "/workers": 5.0, "/operations": 5.0,
@@ -66,6 +70,10 @@ class Tab:
 @pytest.fixture
 def counted(cluster: Cluster, cluster_journey: Journey) -> Journey:
     """A queue on a server that counts its statements."""
+    there = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_stat_statements'"
+    if not cluster_journey.one(there):
+        cluster_journey.stood = True
+        needs.lacking("pg_stat_statements (postgresql-contrib)")
     cluster.say("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
     cluster.say("ALTER SYSTEM SET pg_stat_statements.track_utility = off")
     cluster.restart()
@@ -107,8 +115,6 @@ def watch(journey: Journey, web: Web, path: str, tabs: int) -> Cost:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_fifty_tabs_cost_the_database_what_one_costs(counted: Journey) -> None:
-    if not needs.at_hand("psql", "postgresql-contrib"):
-        pytest.skip("the server's own extensions may be missing")
     with Session(counted.engine) as session:
         for status in (Status.FAILED, Status.SUCCEEDED, Status.RUNNING):
             make_job(session, status)
@@ -125,3 +131,44 @@ def test_fifty_tabs_cost_the_database_what_one_costs(counted: Journey) -> None:
     dear = {path: cost for path, cost in costs.items() if cost[1].calls > 2 * cost[0].calls}
     assert dear == {}
     stand(counted, every_claim_started=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_tabs_leave_threads_to_others_while_the_database_is_silent(
+    journey: Journey, proxy: Proxy
+) -> None:
+    web = journey.web(threads=4, DATABASE_URL=proxy.url)
+    tabs = [Tab(web, path) for path in PAGES for _ in range(6)]
+    over, silent_s = threading.Event(), 30.0
+
+    def keep_asking(tab: Tab) -> None:
+        while not over.is_set():
+            tab.poll()
+            over.wait(5.0)
+
+    with ThreadPoolExecutor(len(tabs)) as pool:
+        asking = [pool.submit(keep_asking, tab) for tab in tabs]
+        until(lambda: all(tab.statuses for tab in tabs), "every tab was answered")
+        proxy.stall()
+        began, took = time.monotonic(), []
+        while time.monotonic() - began < silent_s:
+            asked = time.monotonic()
+            assert web.ask("GET", "/healthz").status == 200
+            took.append(time.monotonic() - asked)
+            over.wait(0.5)
+        proxy.resume()
+        seen = [len(tab.statuses) for tab in tabs]
+        until(
+            lambda: all(
+                set(tab.statuses[n + 1 :]) & {200, 304} for tab, n in zip(tabs, seen, strict=True)
+            ),
+            "every tab has what is new",
+        )
+        over.set()
+        for one in asking:
+            one.result(40)
+    sys.stdout.write(f"/healthz was answered after {max(took):.1f} s at most, {len(took)} times\n")
+    assert max(took) < HEALTH_S
+    assert {status for tab in tabs for status in tab.statuses} <= {200, 304, 503}
+    stand(journey, every_claim_started=False)

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from queueapp import judgement
 from queueapp.auth import Permission, current_principal
 from queueapp.config import Settings
-from queueapp.errors import DatabaseUnavailable
 from queueapp.extensions import db
 from queueapp.jobs.system.report import report
 from queueapp.jobs.system.told import Asked, System
@@ -26,16 +25,17 @@ def init_app(app: Flask) -> None:
     }
 
 
-def present_system() -> System:
+def present_system(*, life_s: float | None = None) -> System:
     """Every reading as the present principal may see it, read once for all who look.
 
-    Raises DatabaseUnavailable when there is none that says anything of now.
+    ``life_s``: how old they may be, see ``Shared.get``. Raises DatabaseUnavailable when there is
+    none that says anything of now.
     """
     # The texts of other people's queries may hold secrets.
     shared = current_app.extensions["queue_system"][current_principal().may(Permission.ADMIN)]
-    snapshot: Snapshot[System] = shared.get()
+    snapshot: Snapshot[System] = shared.get(life_s=life_s)
     if snapshot.present is None:
-        raise DatabaseUnavailable(snapshot.failure or "it has not been read yet", retry_after=5)
+        raise judgement.unavailable(snapshot)
     return snapshot.present
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from flask import Flask
@@ -14,17 +14,18 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from queueapp.config import Settings
-from queueapp.errors import QueueError
+from queueapp.errors import DatabaseUnavailable, QueueError
 from queueapp.extensions import db
 from queueapp.jobs.verdict import Facts, Level, Unread, Verdict, judge, not_known, read
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
-from queueapp.shared import OLD_S, Shared, Snapshot, life_s
+from queueapp.shared import Shared, Snapshot, life_s, wait_s
 
 T = TypeVar("T")
 
 # How long ``/healthz`` waits for a look at the queue.
 HEALTH_WAIT_S = 1.0
+RETRY_AFTER = 5
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ def init_app(app: Flask) -> None:
 
 def share(app: Flask, read: Callable[[], T]) -> Shared[T]:
     """What ``read`` gives, read once for all of ``app``'s threads; failures are named as here."""
-    return Shared(read, life_s=life_s(app), name_failure=name_failure)
+    return Shared(read, life_s=life_s(app), wait_s=wait_s(app), name_failure=name_failure)
+
+
+def unavailable(snapshot: Snapshot[Any]) -> DatabaseUnavailable:
+    """What to raise where nothing can be shown without a reading of now."""
+    return DatabaseUnavailable(f"{snapshot.why_not}; try again", retry_after=RETRY_AFTER)
 
 
 def shared(app: Flask) -> Shared[Look]:
@@ -52,9 +58,9 @@ def shared(app: Flask) -> Shared[Look]:
     return found
 
 
-def present(app: Flask, **waiting: float) -> Look:
-    """The shared look, at most ``LIFE_S`` old while the database answers."""
-    return aged(shared(app).get(**waiting))
+def present(app: Flask, **asked: float | None) -> Look:
+    """The shared look, at most ``LIFE_S`` old while the database answers; ``asked``: of ``get``."""
+    return aged(shared(app).get(**asked))
 
 
 def at_hand(app: Flask) -> Look | None:
@@ -90,10 +96,10 @@ def _read(connection: Connection, settings: Settings) -> Facts:
 
 def aged(snapshot: Snapshot[Look]) -> Look:
     """What a look is worth at its age: one that is too old says nothing of now."""
-    failure = snapshot.failure or "it has not been read yet"
+    failure = snapshot.why_not
     if snapshot.value is None:
         return Look(_unknown(Unread("queue", failure), ()), None)
-    if snapshot.age_s <= OLD_S:
+    if snapshot.present is not None:
         return replace(snapshot.value, age_s=snapshot.age_s)
     old = snapshot.value.verdict
     reason = f"{failure}; what stands below is {span(snapshot.age_s)} old"

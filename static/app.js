@@ -82,6 +82,8 @@ document.addEventListener("htmx:config:request", (event) => {
   if (ctx.sourceEvent?.type === "every" && isIdle()) return event.preventDefault();
   refresh.at = Date.now();
   ctx.request.timeout = 8000;
+  // By itself a page may take what was read for another tab a moment ago.
+  if (ctx.sourceEvent?.type === "every") ctx.request.headers["Queue-Timer"] = "1";
   if (isBusyInRows()) ctx.request.body.set("upto", firstShownId());
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {

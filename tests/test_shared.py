@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -134,6 +135,64 @@ def test_what_was_read_before_something_was_done_is_given_to_nobody_after(source
         # Whoever asked before that has an answer all the same.
         assert early.result(30).value == 3
     assert reading.get().value == 4
+
+
+def test_what_took_long_to_be_read_is_given_to_who_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(shared, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def read() -> int:
+        clock[0] += 2 * shared.OLD_S
+        return 1
+
+    found = Shared(read, life_s=2).get(wait_s=60 + 2 * shared.OLD_S)
+
+    assert found.present == 1
+    assert found.age_s == 2 * shared.OLD_S, "and told how old it is"
+
+
+def test_nobody_waits_for_a_reading_that_has_been_on_its_way_for_long(source: Source) -> None:
+    reading = Shared(source, life_s=60, wait_s=20)
+    source.gate.clear()
+    assert reading.get(wait_s=0.01).value is None
+    assert reading._flight
+    reading._flight.began -= 20
+
+    with ThreadPoolExecutor(8) as pool:
+        late = [pool.submit(reading.get) for _ in range(8)]
+        found = [one.result(10) for one in late]
+        source.gate.set()
+
+    assert {one.value for one in found} == {None}
+    assert found[0].why_not == "reading it takes longer than anybody waits"
+
+
+def test_after_a_failure_one_finds_out_and_nobody_waits_with_it(source: Source) -> None:
+    reading = Shared(source, life_s=0, name_failure=str)
+    source.fails = ValueError("no answer")
+    reading.get()
+    source.gate.clear()
+    source.begun.clear()
+    source.fails = None
+    with ThreadPoolExecutor(1) as pool:
+        one = pool.submit(reading.get, wait_s=30)
+        assert source.begun.wait(30)
+
+        others = together(8, reading.get)
+
+        assert not one.done()
+        source.gate.set()
+        assert one.result(30).value == 2
+    assert {other.failure for other in others} == {"no answer"}
+
+
+def test_who_would_take_an_older_one_is_given_it(source: Source) -> None:
+    reading = Shared(source, life_s=0.001)
+    assert reading.get().value == 1
+
+    assert reading.get(life_s=60).value == 1
+    reading.life_s = 0
+    assert reading.get(life_s=60).value == 2, "where everybody looks for himself, so does he"
 
 
 @pytest.mark.parametrize("lost", ["it hangs", "it stayed behind in a fork"])

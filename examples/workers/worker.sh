@@ -28,14 +28,16 @@ post() {
     printf 'refused: %s\n' "$said" >&2 && return 3
 }
 
-# Say how the job ended until it has been heard. Sending it twice does no harm.
+# Say how the job ended until it has been heard. Sending it twice does no harm. 3: it was refused.
 settle() {
-    local said status
+    local said
     while true; do
         said=$(post /settle "$(jq -c "{items: [{id, token} + $1]}" "${@:2}" <<<"$job")")
-        status=$?
-        [ $status -ge 2 ] && echo 'not taken: the job is somebody else'"'"'s, or will be' >&2 && return
-        [ $status = 0 ] && [ "$(jq -r '.items[0].outcome' <<<"$said")" != busy ] && return
+        case $? in
+        0) [ "$(jq -r '.items[0].outcome' <<<"$said")" = busy ] || return 0 ;;
+        2) echo 'lost: the job is somebody else'"'"'s, or will be' >&2 && return 0 ;;
+        3) return 3 ;;
+        esac
         sleep 1
     done
 }
@@ -71,5 +73,7 @@ while [ -z "$stopping" ]; do
         settle '{verb: "succeed", result: $result[0]}' --slurpfile result "$folder/result"
     else
         settle '{verb: "fail", error_message: $said}' --rawfile said "$folder/error"
-    fi
+    fi && continue
+    # A result that is no JSON, or too large. It would be again: no other attempt, and the reason.
+    settle '{verb: "fail", permanent: true, error_message: "what it said at its end was refused"}' || exit 1
 done

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,10 @@ SESSION = (
     "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres"
     " -c default_transaction_isolation=read\\ committed"
 )
+
+# The driver sends these of the environment after our options, so that they would win.
+_ENVIRONMENT = ("PGTZ", "PGDATESTYLE")
+_OURS = "SELECT set_config('timezone', 'UTC', false), set_config('datestyle', 'ISO', false)"
 
 # Worker statements are tiny and hot: compiling them costs more than it can save, and so does
 # planning them anew each time (2.4 ms a turn; left to choose, PostgreSQL does so whenever a single
@@ -169,6 +174,9 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
         read_any_instant(connection)
         read_any_number(connection)
     connection.limit_s = bounds.limit_s
+    if not settings.pooler and any(name in os.environ for name in _ENVIRONMENT):
+        connection.execute(_OURS)
+        connection.commit()
     connection.has_session = not settings.pooler
     # Said with each BEGIN, for the role's own default is not known here.
     connection.isolation_level = IsolationLevel.READ_COMMITTED if settings.pooler else None

@@ -17,6 +17,7 @@ from queueapp.console import (
     inventory,
     kinds,
     overview,
+    readings,
     workers,
 )
 from queueapp.console.routes import bp
@@ -32,6 +33,7 @@ def init_app(app: Flask) -> None:
     frame.init_app(app)
     banner.init_app(app)
     overview.init_app(app)
+    readings.init_app(app)
     workers.init_app(app)
     inventory.init_app(app)
     failures.init_app(app)

@@ -29,6 +29,15 @@ def wants_panel() -> bool:
     return request.headers.get("HX-Request-Type") == "partial" and target in PANELS
 
 
+def timer_life_s(every_s: float = 5.0) -> float | None:
+    """How old a shared reading may be for this answer; None: no older than for everybody.
+
+    A page that asks by itself every ``every_s`` takes what another tab has had read since its own
+    last time: many tabs cost the database what one does. Whoever asks himself is told of now.
+    """
+    return 0.9 * every_s if "Queue-Timer" in request.headers and wants_panel() else None
+
+
 def answer(
     name: str, *, as_of: datetime, mark: str, context: Context, is_shared: bool = False
 ) -> Response:

@@ -12,6 +12,7 @@ from flask import Flask, Response, current_app, g, request
 from queueapp import judgement
 from queueapp.auth import current_principal
 from queueapp.auth.access import declared
+from queueapp.console.answers import timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.jobs.verdict import Finding, Level
 from queueapp.judgement import Look
@@ -137,7 +138,7 @@ def _taken(*, fresh: bool) -> Look | None:
     app = _app()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
-    return judgement.present(app, wait_s=BADGE_WAIT_S)
+    return judgement.present(app, wait_s=BADGE_WAIT_S, life_s=timer_life_s())
 
 
 def _app() -> Any:

@@ -12,8 +12,9 @@ from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
+from queueapp import judgement
 from queueapp.auth import Permission, permits
-from queueapp.console.answers import answer, wants_panel
+from queueapp.console.answers import answer, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
@@ -23,9 +24,9 @@ from queueapp.console.forms import Unfit, refilled, shown
 from queueapp.console.kinds import kind_address
 from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
-from queueapp.console.readings import tried
+from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.console.sparks import Spark, spark_of
-from queueapp.errors import BadRequest, DatabaseUnavailable, PageNotFound
+from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
 from queueapp.jobs.frames import own_frames
@@ -64,11 +65,10 @@ def errors() -> AnyResponse:
     kind = request.args.get("kind", "").strip()
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(url_for(".errors"))
-    snapshot = shared_failures().get()
+    snapshot = shared_failures().get(life_s=timer_life_s())
     look = snapshot.present
     if look is None:
-        failure = snapshot.failure or "it has not been read yet"
-        raise DatabaseUnavailable(f"{failure}; try again", retry_after=5)
+        raise judgement.unavailable(snapshot)
     response = answer(
         "errors",
         as_of=look.pulse.now,
@@ -88,8 +88,7 @@ def error_group(fingerprint: str) -> Response:
     """Show one cause: a sample, how its payloads differ, its jobs, and what can be done."""
     _known(fingerprint)
     session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = pulse_of(session)
     return answer(
         "error_group",
         as_of=pulse.now,
@@ -160,6 +159,7 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
 
 
 def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]:
+    bounded(session)
     window = tried(session, queries.failure_window)
     line = tried(session, queries.waiting_line, fingerprint)
     deploy = tried(session, queries.last_deploy, now)

@@ -19,7 +19,7 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE, has_empty_fields
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -65,13 +65,13 @@ def events() -> AnyResponse:
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=before))
     session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = pulse_of(session, every_s=2.0)
     response = answer(
         "events",
         as_of=pulse.now,
         mark=pulse.mark,
         context=lambda: _context(session, criteria, before),
+        is_shared=True,
     )
     if request.headers.get("HX-Source", "").endswith("#filter"):
         response.headers["HX-Push-Url"] = criteria.url()
@@ -118,6 +118,7 @@ def _written(row: Any) -> dict[str, Any]:
 
 
 def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Mapping[str, Any]:
+    bounded(session)
     page: Reading[EventPage] = Reading(EventPage([], None))
     if not criteria.problems:
         page = tried(session, queries.list_events, criteria.where, before=before, limit=ROWS)

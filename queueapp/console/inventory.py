@@ -8,8 +8,9 @@ from datetime import datetime
 from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
+from queueapp import judgement
+from queueapp.console.answers import timer_life_s
 from queueapp.console.readings import Reading, share, tried
-from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs import control, queries
 from queueapp.jobs import kinds as by_kind
 from queueapp.jobs.control import Controls, Switch, scope_of
@@ -89,8 +90,7 @@ def shared_kinds() -> Shared[Look]:
 
 def look_at_kinds() -> Look:
     """What is known of all kinds. Raises DatabaseUnavailable when there is nothing of now."""
-    snapshot = shared_kinds().get()
+    snapshot = shared_kinds().get(life_s=timer_life_s())
     if snapshot.present is None:
-        failure = snapshot.failure or "it has not been read yet"
-        raise DatabaseUnavailable(f"{failure}; try again", retry_after=5)
+        raise judgement.unavailable(snapshot)
     return snapshot.present

@@ -17,7 +17,7 @@ from queueapp.console.appearance import Moment, buttons_of, moment_of, shown_sta
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
 from queueapp.console.filters import UNKNOWN, count
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
@@ -62,13 +62,13 @@ def jobs() -> AnyResponse:
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=place.before, after=place.after))
     session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = pulse_of(session)
     response = answer(
         "jobs",
         as_of=pulse.now,
         mark=pulse.mark,
         context=lambda: _context(session, criteria, place, pulse.now),
+        is_shared=True,
     )
     return _pushing(response, criteria)
 
@@ -83,7 +83,7 @@ def _pushing(response: Response, criteria: Criteria) -> Response:
 def _context(
     session: Session, criteria: Criteria, place: Place, now: datetime
 ) -> Mapping[str, Any]:
-    page = _page(session, criteria, place)
+    page = _page(bounded(session), criteria, place)
     counts = tried(session, queries.status_counts)
     depths = tried(session, queries.depth_by_priority)
     shown: Page = page.value or Page([], None)

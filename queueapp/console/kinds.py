@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from flask import Response, current_app, url_for
@@ -11,10 +12,10 @@ from flask import Response, current_app, url_for
 from queueapp import handlers, judgement
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
-from queueapp.console.inventory import NUMBERS, Look, look_at_kinds
+from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kinds
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
@@ -22,7 +23,7 @@ from queueapp.handlers.registry import KIND
 from queueapp.jobs import queries
 from queueapp.jobs.control import Switch
 from queueapp.jobs.kinds import Tally
-from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, JobFilter
+from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.jobs.why.facts import Worker
@@ -76,7 +77,13 @@ def known_kind(kind: str) -> str:
 def kinds() -> Response:
     """Show every kind that is known here, or has jobs, those on hold first."""
     look = look_at_kinds()
-    return answer("kinds", as_of=look.pulse.now, mark=look.mark, context=lambda: _of_all(look))
+    return answer(
+        "kinds",
+        as_of=look.pulse.now,
+        mark=look.mark,
+        context=lambda: _of_all(look),
+        is_shared=True,
+    )
 
 
 @bp.get("/kinds/<kind>")
@@ -84,11 +91,19 @@ def kinds() -> Response:
 def kind(kind: str) -> Response:
     """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
     known_kind(kind)
-    look, facts = look_at_kinds(), judgement.present(_app()).facts
+    look, facts = look_at_kinds(), judgement.present(_app(), life_s=timer_life_s()).facts
     mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
     return answer(
         "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
     )
+
+
+def glance_at(kind: str) -> Row:
+    """What is known of one kind: for questions, which must not fail over the numbers in them."""
+    snapshot = shared_kinds().get()
+    unread: Reading[Any] = Reading(None, snapshot.why_not)
+    look = snapshot.present or Look(Pulse(datetime.now(UTC), ""), *[unread] * 6)
+    return row_of(look, kind)
 
 
 def row_of(look: Look, kind: str) -> Row:

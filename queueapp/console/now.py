@@ -11,13 +11,12 @@ from flask import Response, current_app
 from queueapp import judgement, shared
 from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.console.charts import chart_of, share
 from queueapp.console.overview import Overview
 from queueapp.console.readings import Reading
 from queueapp.console.remedies import remedies
-from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs.control import SWITCHES
 from queueapp.jobs.queries import PriorityDepth, WaitingCounts
 from queueapp.jobs.status import FINAL, Event, Status
@@ -35,11 +34,12 @@ _MARKED = {*SWITCHES, Event.OP_PLANNED}
 def now() -> Response:
     """Show the verdict, the numbers of the moment, the last hour, long runs and errors."""
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
-    look = judgement.present(app)
-    found = overview.shared(app).get()
+    look = judgement.present(app, life_s=timer_life_s())
+    # Who has waited for one in vain does not wait for the other.
+    wait_s = None if look.facts else 0.0
+    found = overview.shared(app).get(life_s=timer_life_s(), wait_s=wait_s)
     if found.value is None:
-        failure = found.failure or "it has not been read yet"
-        raise DatabaseUnavailable(f"{failure}; try again", retry_after=5)
+        raise judgement.unavailable(found)
     seen, old = found.value, _old(found, look)
     mark = f"{seen.mark} {_mark(look)} {_stops(look.facts)} {old}"
     return answer(

@@ -15,9 +15,9 @@ from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
-from queueapp.console.readings import tried
+from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.extensions import db
-from queueapp.jobs import operations, queries
+from queueapp.jobs import operations
 from queueapp.jobs.operations import Cursor, Operation, State
 
 ROWS = 25
@@ -50,18 +50,18 @@ def operations_page() -> Response:
     """List the operations."""
     before = _place(request.args.get("before", ""))
     session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = pulse_of(session)
     return answer(
         "operations",
         as_of=pulse.now,
         mark=pulse.mark,
         context=lambda: _context(session, before, pulse.now),
+        is_shared=True,
     )
 
 
 def _context(session: Session, before: Cursor | None, now: datetime) -> Mapping[str, Any]:
-    page = tried(session, operations.list_operations, now, before=before, limit=ROWS)
+    page = tried(bounded(session), operations.list_operations, now, before=before, limit=ROWS)
     found, older = page.value or ([], None)
     return {
         "page": page,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from queueapp.console import preferences
 from queueapp.console.filters import elapsed, plural, stamp
 from queueapp.jobs.operations import ASKED_TO_STOP, CHANGED, UNDO, VERBS, Operation, Trial
 from queueapp.jobs.queries import JobFilter
@@ -147,7 +148,7 @@ def place_of(made: Operation) -> str | None:
         return None
     parts = [f"priority {how['priority']}"] if how.get("priority") is not None else []
     if how.get("available_at"):
-        parts.append(f"due {stamp(how['available_at'])}")
+        parts.append(f"due {_stamp(how['available_at'])}")
     if how.get("delay_s") is not None:
         parts.append(f"due {elapsed(how['delay_s'])} after each is moved")
     return ", ".join(parts)
@@ -173,7 +174,7 @@ def list_of(where: JobFilter) -> dict[str, object] | None:
 
 def _text(value: object) -> str:
     if isinstance(value, list):
-        start, end = (at and stamp(datetime.fromisoformat(at)) for at in value)
+        start, end = (at and _stamp(datetime.fromisoformat(at)) for at in value)
         return " ".join([f"from {start}"] * bool(start) + [f"before {end}"] * bool(end))
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
@@ -248,3 +249,7 @@ def _done(made: Operation) -> str:
         return ""
     were = "was" if made.skipped == 1 else "were"
     return f"{made.skipped:,} {were} left alone: changed since the plan, or locked just then."
+
+
+def _stamp(at: datetime) -> str:
+    return stamp(at, zone=preferences.present().tz)

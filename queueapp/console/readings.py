@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from flask import Flask
+from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
+from queueapp.console.answers import timer_life_s
 from queueapp.extensions import db
 from queueapp.jobs import queries
-from queueapp.jobs.queries import attempted
+from queueapp.jobs.queries import Pulse, attempted
 from queueapp.jobs.queries.attempted import Reading
 from queueapp.shared import Shared
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Reading", "part", "share", "tried"]
+__all__ = ["Reading", "bounded", "part", "pulse_of", "share", "tried"]
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share the pulse."""
+    app.extensions["queue_pulse"] = share(app, queries.pulse)
 
 
 def share(app: Flask, read: Callable[[Session], T]) -> Shared[T]:
@@ -26,10 +32,33 @@ def share(app: Flask, read: Callable[[Session], T]) -> Shared[T]:
 
     def look() -> T:
         with app.app_context(), Session(db.engine) as session:
-            queries.bound_reads(session)
-            return read(session)
+            return read(bounded(session))
 
     return judgement.share(app, look)
+
+
+def pulse_of(session: Session, *, every_s: float = 5.0) -> Pulse:
+    """The queue's pulse: of this moment, or taken once for all pages that ask by themselves.
+
+    ``every_s``: how often this page does. Raises DatabaseUnavailable when it cannot be taken.
+    """
+    life_s = timer_life_s(every_s)
+    if life_s is None:
+        bounded(session)
+        return queries.pulse(session)
+    shared: Shared[Pulse] = current_app.extensions["queue_pulse"]
+    snapshot = shared.get(life_s=life_s)
+    # Nothing that is known of a list could be shown beside it: the page keeps what it has.
+    if snapshot.failure or snapshot.present is None:
+        raise judgement.unavailable(snapshot)
+    return snapshot.present
+
+
+def bounded(session: Session) -> Session:
+    """Bound the reads of the present transaction, unless that has been done."""
+    if not session.in_transaction():
+        queries.bound_reads(session)
+    return session
 
 
 def tried(

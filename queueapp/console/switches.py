@@ -20,8 +20,8 @@ from queueapp.console import back, overview
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
-from queueapp.console.inventory import look_at_kinds, shared_kinds
-from queueapp.console.kinds import known_kind, row_of
+from queueapp.console.inventory import shared_kinds
+from queueapp.console.kinds import glance_at, known_kind
 from queueapp.console.outcomes import Switched
 from queueapp.errors import BadRequest, PageNotFound, QueueError
 from queueapp.extensions import db
@@ -121,7 +121,7 @@ def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
         stop=latest if latest and latest.stops else None,
         seen=latest.id if latest else 0,
         address=_address(kind, verb),
-        row=row_of(look_at_kinds(), kind) if kind else None,
+        row=glance_at(kind) if kind else None,
         line=None if kind else _line(),
         durations=DURATIONS,
         spreads=SPREADS,

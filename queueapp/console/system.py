@@ -9,7 +9,7 @@ from flask import Response
 
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.checkup import present_system
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.jobs.system.told import System, Tone
 
@@ -21,7 +21,7 @@ CELL_LENGTH = 160
 @permits(Permission.READ)
 def system() -> Response:
     """Show every reading of the system."""
-    found = present_system()
+    found = present_system(life_s=timer_life_s(15.0))
     return answer(
         "system",
         as_of=found.now,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.console.readings import Reading, share, tried
 from queueapp.errors import PageNotFound
@@ -49,7 +49,9 @@ def workers_page() -> Response:
     """Show every worker, the stale ones first."""
     roll, now = _roll(db.session())
     mark = repr(_told(roll.value) if roll.value else roll.reason)
-    return answer("workers", as_of=now, mark=mark, context=lambda: _of_all(roll, now))
+    return answer(
+        "workers", as_of=now, mark=mark, context=lambda: _of_all(roll, now), is_shared=True
+    )
 
 
 def _told(roll: Roll) -> tuple[Any, ...]:
@@ -93,11 +95,10 @@ def story_of(one: Attendance, now: datetime) -> str:
 
 def _roll(session: Session) -> tuple[Reading[Roll], datetime]:
     """Who is there, read once for all tabs, and the instant of that."""
-    snapshot = shared_roll().get()
+    snapshot = shared_roll().get(life_s=timer_life_s())
     roll = snapshot.present
     if roll is None:
-        failure = snapshot.failure or "it has not been read yet"
-        return Reading(None, failure), queries.database_now(session)
+        return Reading(None, snapshot.why_not), queries.database_now(session)
     return Reading(roll), roll.now
 
 

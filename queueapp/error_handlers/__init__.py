@@ -25,6 +25,9 @@ __all__ = ["deliberate", "init_app"]
 
 log = logging.getLogger(__name__)
 
+# What cannot be shown for the moment is asked for again without anybody's doing.
+AGAIN_S = 10
+
 
 def init_app(app: Flask) -> None:
     """Answer every exception, and put the security headers on every answer."""
@@ -86,7 +89,14 @@ def _page(problem: Problem) -> Response:
     template = "fragments/notice.html" if _wants_fragment() else "pages/error.html"
     response = Response(_rendered(template, problem), problem.status, mimetype="text/html")
     response.headers.extend(problem.headers)
+    if _again_s(problem) and not _wants_fragment():
+        response.headers["Refresh"] = str(AGAIN_S)
     return response
+
+
+def _again_s(problem: Problem) -> int | None:
+    """When the page is asked for again by itself; None: never, as after whatever is not a look."""
+    return AGAIN_S if problem.status == 503 and request.method == "GET" else None
 
 
 def _wants_fragment() -> bool:
@@ -102,6 +112,7 @@ def _rendered(template: str, problem: Problem) -> str:
             message=problem.detail,
             code=problem.code,
             status=problem.status,
+            again_s=_again_s(problem),
         )
     except TemplateNotFound:
         pass

@@ -23,13 +23,14 @@ EVENTS_A_LINE = 200_000
 LAST_BUCKET = 31
 _LOCK = 730_043
 
-# A line of another server, brought here by pg_dump, may be ahead of this one: go on from now.
+# A line of another server, brought here by pg_dump, may be ahead of this one: go on from now. Those
+# of a drill tell of what never was: nothing that is goes on from them.
 _LAST = """
 SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
   (data->>'id')::bigint AS id, (data->>'full')::boolean AS full, data->'totals' AS totals,
   created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
 FROM job_events e
-WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
+WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND NOT data ? 'drill'
 ORDER BY e.id DESC LIMIT 1
 """
 

@@ -73,9 +73,9 @@ def test_several_are_listed(console: Console) -> None:
 
 
 NOTHING = (
-    "no such thing", "999999", "99999999999999999999", "0", "0123456789abcdef", TEXT, "x" * 400,
-    "a\x00b", "/nowhere", "/go?q=1", "/static/app.js", "//evil.example/", "https://evil.example",
-    "/\\evil.example", "javascript:alert(1)",
+    "no such thing", "demo_echo", "%", "d%o", "999999", "99999999999999999999", "0",
+    "0123456789abcdef", TEXT, "x" * 400, "a\x00b", "/nowhere", "/go?q=1", "/static/app.js",
+    "//evil.example/", "https://evil.example", "/\\evil.example", "javascript:alert(1)",
 )  # fmt: skip
 
 

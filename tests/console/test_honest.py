@@ -66,7 +66,7 @@ def test_old_numbers_beside_a_verdict_of_now_are_said_to_be_old(
     found = overview.shared(fresh_app).get().value
 
     class Failing:
-        def get(self) -> Snapshot[Any]:
+        def get(self, **_asked: Any) -> Snapshot[Any]:
             return Snapshot(found, 61.0, "the database refused (42501)")
 
     fresh_app.extensions["queue_overview"] = Failing()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from flask.testing import FlaskClient
 from sqlalchemy import update
 from sqlalchemy.orm import Session
@@ -39,10 +41,27 @@ def test_stored_text_is_escaped_on_the_pages_of_a_cause(console: Console, sessio
 
 
 def test_text_in_the_address_is_escaped(client: FlaskClient) -> None:
-    for path in ("/jobs", "/events", "/jobs/bulk", "/", "/jobs/1/cancel", "/operations/new"):
-        for name in ("status", "kind", "priority", "key", "event", "job", "done", "next", "a<b>"):
+    fields = {
+        "/": ("done", "next", "a<b>"),
+        "/jobs": ("status", "kind", "priority", "key", "done", "a<b>"),
+        "/jobs/bulk": ("next", "id"),
+        "/jobs/1/cancel": ("next",),
+        "/operations/new": ("status", "kind", "a<b>"),
+        "/events": ("event", "job", "kind", "actor", "before"),
+        "/errors": ("kind",),
+        "/audit": ("actor", "verb", "since", "until", "before", "a<b>"),
+        "/operations": ("before",),
+        "/kinds/demo.echo/hold": ("next", "spread"),
+        "/workers/release": ("worker", "next"),
+        "/go": ("q",),
+    }
+    for path, names in fields.items():
+        for name in names:
             answer = client.get(path, query_string={name: TEXT, "verb": "retry"})
             _assert_inert(answer.text, f"{path} {name}")
+    for path in (f"/workers/{quote(TEXT)}", f"/kinds/{quote(TEXT, safe='')}", f"/{quote(TEXT)}"):
+        _assert_inert(client.get(path).text, path)
+    _assert_inert(client.post("/settings", data={"zone": TEXT}).text, "/settings")
 
 
 def _paths(ids: list[int]) -> list[str]:
@@ -53,6 +72,11 @@ def _paths(ids: list[int]) -> list[str]:
         "/jobs",
         "/errors",
         "/events",
+        "/audit",
+        "/kinds",
+        "/workers",
+        "/operations",
+        "/system",
         *alone,
         *(f"{path}/{verb}" for path in alone for verb in ("retry", "cancel")),
         f"/jobs/bulk?verb=cancel&{many}",

@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.jobs.models import Job
+from queueapp.jobs.status import Status
 from tests.console.conftest import Console
 from tests.factories import make_job
 
@@ -37,11 +38,17 @@ def test_a_list_of_huge_jobs_is_a_small_page(
 ) -> None:
     for _ in range(50):
         make_job(session)
+    failed = make_job(session, Status.FAILED)
+    make_job(session, Status.RUNNING)
     enlarge(session, HUGE["one line"])
 
-    for path in ("/jobs", "/", "/events"):
+    lists = ("/jobs", "/", "/events", "/errors", "/audit", "/kinds", "/workers", "/operations",
+             "/workers/test:1:000000", "/jobs/1/cancel", "/go?q=demo.")  # fmt: skip
+    for path in lists:
         assert len(console.get(path)) < LARGEST_LIST, path
     assert len(client.get("/api/jobs?limit=50").data) < LARGEST_LIST
+    # The page of a cause shows one error whole, and a cell of each field.
+    assert len(console.get(f"/errors/{failed.error_fingerprint}")) < 10 * LARGEST_PAGE
 
 
 @pytest.mark.parametrize("value", HUGE.values(), ids=HUGE)

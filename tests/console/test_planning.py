@@ -262,6 +262,10 @@ def test_operations_are_listed_newest_first(
     monkeypatch.setattr("queueapp.console.operation_list.ROWS", 2)
     jobs(session, 2)
     addresses = [plan(console, kind="demo.echo", reason=f"<b>{n}") for n in range(3)]
+    # Made at the same moment they have an order all the same.
+    at_once = "UPDATE job_events SET created_at = (SELECT min(created_at) FROM job_events)"
+    session.execute(sa.text(f"{at_once} WHERE event = 'op_planned'"))
+    session.commit()
     console.post(f"{addresses[2]}/apply")
 
     first = console.get("/operations")

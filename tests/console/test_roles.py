@@ -86,11 +86,16 @@ def test_nobody_from_elsewhere_gets_in_without_credentials(guarded: Flask, path:
 
 
 def test_a_page_of_another_site_acts_for_nobody(client: FlaskClient) -> None:
-    none = "0123456789abcdef"
-    paths = ("/jobs/1/retry", "/jobs/bulk", f"/errors/{none}", "/workers/release",
-             f"/operations/{none}/apply", f"/operations/{none}/stop")  # fmt: skip
+    fills = {"job_id": "1", "verb": "hold", "kind": "demo.echo"}
+    posts = []
+    for rule in client.application.url_map.iter_rules():
+        if rule.endpoint.startswith("console.") and "POST" in (rule.methods or ()):
+            filled = {name: fills.get(name, "0123456789abcdef") for name in rule.arguments}
+            posts.append((rule.build(filled) or ("", ""))[1])
 
-    for path in paths:
+    assert len(posts) > 12
+    for path in posts:
         for told in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "same-site"}):
             assert client.post(path, headers=told).status_code == 403, path
-        assert client.post(path).status_code in (400, 404), path
+        # Of our own pages it is looked at.
+        assert client.post(path).status_code != 403, path

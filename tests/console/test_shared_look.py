@@ -146,7 +146,6 @@ def test_without_the_database_the_page_stays_and_turns_grey(
 
     # For a moment what was read still says something.
     assert "Healthy" in client.get("/").text
-    monkeypatch.setattr(judgement, "OLD_S", 0.0)
     monkeypatch.setattr(shared, "OLD_S", 0.0)
     answer = client.get("/")
 

@@ -9,6 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import minute_stats
+from queueapp.jobs.metrics import measure
+from queueapp.jobs.past import Past
 from tests.worker.conftest import Bench, Enqueue
 from tests.worker.test_housekeeping import events_named
 
@@ -105,6 +107,31 @@ def test_a_line_of_another_server_keeps_nothing_from_being_counted(
     worker.upkeep.write_stats()
 
     assert _kinds_of_last(session)["demo.echo"]["events"] == {"enqueued": 1}
+
+
+def test_the_lines_of_a_drill_that_nobody_cleared_hide_nothing(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    """As one leaves them that is killed: what happened before and beside it is counted."""
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    enqueue()
+    a_minute_passes(session)
+    drill = {"drill.mail": {"events": {"enqueued": 999}, "retries": 0, "wait": {}, "run": {}}}
+    Past(session, drill="poison").lines(3, drill, upto=0)
+    enqueue()
+
+    worker.upkeep.write_stats()
+
+    line = events_named(session, "minute_stats")[-1]
+    assert line.data["kinds"]["demo.echo"]["events"] == {"enqueued": 2}
+    assert line.data["totals"]["events"] == {"enqueued": 2}
+    found = measure(session).statistics
+    Past(session, drill="poison").lines(1, drill, upto=0)
+    later = measure(session).statistics
+    assert found
+    assert later
+    assert found.totals == later.totals == line.data["totals"], "no counter goes to and fro"
 
 
 def _kinds_of_last(session: Session) -> Any:

@@ -24,10 +24,11 @@ PARTS_ANYWHERE = ("schema", "counts", "failed", "statistics")
 PARTS = (*PARTS_ANYWHERE, "dead_rows", "connections", "notify")
 _EVER = datetime(2000, 1, 1, tzinfo=UTC)
 
-# The newest lines. Days that are not asked for are left out.
+# The newest lines, but those of a drill, whose sums begin anew: counters never fall. Days that are
+# not asked for are left out.
 LAST_LINES = """
 SELECT created_at, data->'totals' AS totals, data->'claim' AS claim FROM job_events
-WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
+WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND NOT data ? 'drill'
   AND created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz
 ORDER BY id DESC LIMIT %(lines)s"""
 

@@ -64,7 +64,7 @@ reworded(
 SELECT data ->> 'xid' AS xid, data ->> 'id' AS id, data ->> 'full' AS full,
   created_at > shifted(now(), -:every) AS fresh, data -> 'totals' AS "totals [json_text]"
 FROM job_events
-WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
+WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND data ->> 'drill' IS NULL
 ORDER BY id DESC LIMIT 1
 """,
 )

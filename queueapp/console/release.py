@@ -42,7 +42,7 @@ class WorkerIsLive(QueueError):
 @permits(Permission.ACT)
 def ask_release() -> AnyResponse:
     """Ask before taking from ``?worker=`` what it holds."""
-    name, session = _name(request.args.get("worker", "")), db.session()
+    name, session = name_of(request.args.get("worker", "")), db.session()
     queries.bound_reads(session)
     roll = read_roll(session)
     found = roll.named(name)
@@ -72,7 +72,7 @@ def ask_release() -> AnyResponse:
 @permits(Permission.ACT)
 def release() -> AnyResponse:
     """Take the claims that were seen from the worker; newer ones stay with it."""
-    name, session = _name(request.form.get("worker", "")), db.session()
+    name, session = name_of(request.form.get("worker", "")), db.session()
     claims = _claims(request.form.getlist("claim"))
     if request.form.get("alive") != "yes":
         _refuse_if_live(session, name)
@@ -89,7 +89,8 @@ def _back(found: Attendance) -> str:
     return back.checked(request.args.get("next") or back.referrer(), url_for(".workers_page"))
 
 
-def _name(text: str) -> str:
+def name_of(text: str) -> str:
+    """The name in an address or a form. Raises BadRequest for what no worker is called."""
     if not text or len(text) > _LONGEST_NAME or "\x00" in text:
         raise BadRequest("worker is the name of a worker")
     return text

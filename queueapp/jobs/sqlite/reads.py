@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from queueapp.jobs import control, outlook
+from queueapp.jobs import control, draining, outlook
 from queueapp.jobs.queries import activity, candidates, clock, depth, feed, ledger, touched
 from queueapp.jobs.queries.filters import View
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
@@ -61,11 +61,13 @@ def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         if row.locked_by == given["me"] and row.cancel_requested_at is not None
     ]
     latest = fetch(connection, _LATEST, switches=given["switches"], since=given["since"])
+    drains = fetch(connection, draining.ASKED, me=given["me"], since=given["since"])
     found = {
         "due_in_s": None if due is None else (due - now).total_seconds(),
         "overdue": sum(1 for row in running if row.lease_expires_at < now),
         "cancels": cancels,
         "switches": [dict(row._mapping) for row in latest],
+        "drain": dict(drains[0]._mapping) if drains else None,
         # No old snapshot keeps what is dead here: each look is at everything.
         "low": None,
         "places": None,

@@ -37,6 +37,7 @@ EVENTS = {
     status.Event.CONTROL_CARRIED: "a switch in force, written again before its day is dropped",
     status.Event.WORKER_SEEN: "a worker says that it is there, once a minute",
     status.Event.WORKER_STOPPED: "a worker ended, and why",
+    status.Event.DRAIN_REQUESTED: "somebody asked a worker to take nothing more, and to end",
     status.Event.MINUTE_STATS: "a minute of the ledger in one line, for charts",
     status.Event.OP_PLANNED: "a bulk operation was planned",
     status.Event.OP_COUNTED: "how far the jobs of a plan have been counted",

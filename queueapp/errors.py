@@ -94,6 +94,14 @@ class OperationNotFound(QueueError):
     title = "No such operation"
 
 
+class WorkerNotFound(QueueError):
+    """No worker of that name holds a job, or has been heard of since yesterday."""
+
+    code = "worker_not_found"
+    status = 404
+    title = "No such worker"
+
+
 class PageNotFound(QueueError):
     """The router knows no such address."""
 
@@ -156,6 +164,14 @@ class NotUndoable(QueueError):
     code = "not_undoable"
     status = 409
     title = "The operation cannot be undone"
+
+
+class CannotDrain(QueueError):
+    """The worker has ended, or leases over HTTP; the detail says which."""
+
+    code = "cannot_drain"
+    status = 409
+    title = "The worker cannot be asked to drain"
 
 
 class IdempotencyConflict(QueueError):

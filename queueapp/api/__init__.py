@@ -23,6 +23,7 @@ from queueapp.api import (
     system,
     verdict,
     waiting,
+    workers,
 )
 from queueapp.api.contract import API_VERSION, VERSION, is_ours
 from queueapp.api.reading import read_query
@@ -39,7 +40,7 @@ def init_app(app: Flask) -> None:
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``, ``operation_plans`` to those of ``operations``.
     parts = (bulk, lists, export, moves, operation_plans, feed, kinds, leases, stats, verdict)
-    for part in (*parts, system, switches, openapi, docs_page, health, metrics):
+    for part in (*parts, system, switches, workers, openapi, docs_page, health, metrics):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

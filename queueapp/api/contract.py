@@ -118,6 +118,7 @@ class Example:
         ("job_id", "1"),
         ("kind", "demo.echo"),
         ("operation_id", "5f0c2a9d83b1e647"),
+        ("worker", "worker:web-1:4711:9f3a1c"),
     )
 
 

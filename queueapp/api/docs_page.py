@@ -24,6 +24,7 @@ from queueapp.api import (
     operation_schemas,
     switches,
     verdict,
+    workers,
 )
 from queueapp.api.bulk import MOST_ITEMS
 from queueapp.api.contract import (
@@ -70,6 +71,7 @@ MODELS = (
     operation_schemas.Operation, operation_schemas.OperationFilter,
     operation_schemas.OperationsPage, operation_schemas.OperationSummary,
     operation_schemas.JobsCount, switches.SwitchAnswer, switches.Switches, verdict.Verdict,
+    workers.DrainAnswer,
     answers.SystemReport, answers.SystemReading,
 )  # fmt: skip
 # What, how much, and the codes beyond it.

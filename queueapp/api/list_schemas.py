@@ -54,6 +54,7 @@ Cursor = Annotated[
     # What it is made of may change.
     WithJsonSchema({"type": "string"}),
 ]
+OperationId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 _Priority = Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)]
 Instant = Annotated[
     datetime,
@@ -81,6 +82,9 @@ class JobsFilter(_Query):
     priority_max: Annotated[_Priority | None, _says("This priority or a lower one.")] = None
     fingerprint: Annotated[Text | None, _says("Exactly this error fingerprint.")] = None
     idempotency_key: Annotated[Text | None, _says("Exactly this key.")] = None
+    operation: Annotated[
+        OperationId | None, _says("Those that this operation over many jobs has moved.")
+    ] = None
     created_from: Annotated[Instant | None, _says("Created then or later.")] = None
     created_to: Annotated[Instant | None, _says("Created before then.")] = None
     available_from: Annotated[Instant | None, _says("Due then or later.")] = None
@@ -107,6 +111,7 @@ class JobsFilter(_Query):
             priority_max=self.priority_max,
             fingerprint=self.fingerprint,
             idempotency_key=self.idempotency_key,
+            operation=self.operation,
             created=Span(self.created_from, self.created_to),
             available=Span(self.available_from, self.available_to),
             finished=Span(self.finished_from, self.finished_to),

@@ -42,6 +42,7 @@ Json = dict[str, Any]
 PATH_PARAMETERS = {
     "job_id": ("The job's number.", {"type": "string", "pattern": "^[1-9][0-9]{0,18}$"}),
     "operation_id": ("The operation's id.", {"type": "string", "pattern": "^[0-9a-f]{16}$"}),
+    "worker": ("The worker's name, as `locked_by` of its jobs has it.", {"type": "string"}),
     "kind": ("The kind's name.", {"type": "string", "pattern": "^[a-z][a-z0-9_.-]{0,99}$"}),
 }
 INTERNAL = ("internal_error", "A fault of ours; the log has it under the request id.")

@@ -16,7 +16,7 @@ from pydantic import (
 from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
 from queueapp.api.answers import Count
 from queueapp.api.describe import instant
-from queueapp.api.list_schemas import Instant
+from queueapp.api.list_schemas import Instant, OperationId
 from queueapp.api.model import Model
 from queueapp.api.schemas import _NOT_SENT, Text, _Body, _digits, _not_blank, _Query, _says
 from queueapp.jobs import operations
@@ -62,6 +62,9 @@ class OperationFilter(_Body):
     priority_max: Annotated[Priority, _says("This priority or a lower one.")] = _NOT_SENT
     fingerprint: Annotated[Text, _says("Exactly this error fingerprint.")] = _NOT_SENT
     idempotency_key: Annotated[Text, _says("Exactly this key.")] = _NOT_SENT
+    operation: Annotated[OperationId, _says("Those that this other operation has moved.")] = (
+        _NOT_SENT
+    )
     created_from: Annotated[Instant, _says("Created then or later.")] = _NOT_SENT
     created_to: Annotated[Instant, _says("Created before then.")] = _NOT_SENT
     available_from: Annotated[Instant, _says("Due then or later.")] = _NOT_SENT

@@ -17,13 +17,14 @@ from queueapp.jobs.queries import JobFilter, View
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import Status
 
-FIELDS = ("kind", "producer", "priority", "fingerprint", "key")
+FIELDS = ("kind", "producer", "priority", "fingerprint", "key", "operation")
 FILTER = ("status", *FIELDS)
 # What may stand in an address beside the filter: places in the list, and how the page was reached.
 BESIDE = ("before", "after", "upto", "refresh", "done")
 _STATUSES = {status.value for status in Status}
 _VIEWS = {view.value for view in View}
 _PRIORITY = re.compile(r"-?[0-9]{1,5}", re.ASCII)
+_OPERATION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,9 @@ def _bad_fields(given: dict[str, list[str]]) -> Iterable[str]:
     priority = given.get("priority", ["0"])[0]
     if not _PRIORITY.fullmatch(priority) or not -(2**15) <= int(priority) < 2**15:
         yield f"“{priority[:100]}” is no priority: whole numbers from -32768 to 32767 are."
+    for operation in given.get("operation", [])[:1]:
+        if not _OPERATION.fullmatch(operation):
+            yield f"“{operation[:100]}” is no operation: sixteen digits from 0 to f are."
 
 
 def _filter(given: dict[str, list[str]]) -> JobFilter:
@@ -118,4 +122,5 @@ def _filter(given: dict[str, list[str]]) -> JobFilter:
         priority=int(first["priority"]) if "priority" in first else None,
         fingerprint=first.get("fingerprint"),
         idempotency_key=first.get("key"),
+        operation=first.get("operation"),
     )

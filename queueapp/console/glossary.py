@@ -37,6 +37,7 @@ VERBS: Mapping[Did, str] = {
     Did.RESUME: "the pause is over",
     Did.HOLD_KIND: "nothing new of a kind starts; its waiting jobs are parked",
     Did.UNHOLD_KIND: "the hold on a kind is over, and its jobs are back in the line",
+    Did.DRAIN: "a worker takes no new job, finishes what it runs, and ends",
     Did.PLAN: "one verb over all jobs that a filter finds, counted first; nothing moves yet",
     Did.STOP: "an operation moves nothing more; what is done stays done",
     Did.FINISH: "an operation has been through all that it was planned for",

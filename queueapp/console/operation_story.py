@@ -164,7 +164,7 @@ def list_of(where: JobFilter) -> dict[str, object] | None:
     """The parameters of the list of just these jobs; None where no list can be narrowed so."""
     names = {
         "status": "status", "kind": "kind", "producer": "producer", "priority": "priority",
-        "fingerprint": "fingerprint", "idempotency_key": "key",
+        "fingerprint": "fingerprint", "idempotency_key": "key", "operation": "operation",
     }  # fmt: skip
     written = written_filter(where)
     if not written.keys() <= names.keys():

@@ -217,6 +217,7 @@ def _context(
         "place_of_jobs": place,
         "no_undo": operations.why_not_undone(made) if made.is_over and made.moved else None,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
+        "again_url": _again(made, alike),
         "sample": [(job, shown_status(job, now)) for job in sample],
         "trials": [(trial, _standing(trial, now)) for trial in trials],
         "drives": drives,
@@ -236,6 +237,13 @@ def _moved(session: Session, made: Operation, now: datetime, place: Mark | None)
     heads = {job.id: job for job in queries.heads_of(session, ids)}
     rows = [(i, heads.get(i), i in heads and shown_status(heads[i], now)) for i in ids]
     return Reading((rows, more))
+
+
+def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
+    """Where the rest of one that was stopped is planned."""
+    if made.state != "stopped" or alike is None:
+        return None
+    return url_for(".new_operation", **alike)
 
 
 def _place(text: str) -> Mark | None:

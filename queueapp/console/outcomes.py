@@ -23,6 +23,7 @@ _SWITCHED = {
     "resume": "The queue goes on.",
     "hold": "The kind is on hold: nothing of it starts, and what waits is moved aside.",
     "unhold": "The hold is lifted: its jobs come back.",
+    "drain": "The worker is asked to drain: it takes nothing new, finishes what it runs, and ends.",
 }
 
 
@@ -71,7 +72,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Switched:
-    """A pause or a hold was set or lifted."""
+    """A pause or a hold was set or lifted, or a worker asked to drain."""
 
     verb: str
 

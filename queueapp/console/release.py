@@ -42,14 +42,14 @@ class WorkerIsLive(QueueError):
 @permits(Permission.ACT)
 def ask_release() -> AnyResponse:
     """Ask before taking from ``?worker=`` what it holds."""
-    return _ask(_name(request.args.get("worker", "")), FRESH)
+    return _ask(name_of(request.args.get("worker", "")), FRESH)
 
 
 @bp.post("/workers/release")
 @permits(Permission.ACT)
 def release() -> AnyResponse:
     """Take the claims that were seen from the worker; newer ones stay with it."""
-    name, session = _name(request.form.get("worker", "")), db.session()
+    name, session = name_of(request.form.get("worker", "")), db.session()
     claims = _claims(request.form.getlist("claim"))
     if request.form.get("alive") != "yes":
         try:
@@ -96,7 +96,8 @@ def _back(found: Attendance, form: Form) -> str:
     return back.checked(wanted, url_for(".workers_page"))
 
 
-def _name(text: str) -> str:
+def name_of(text: str) -> str:
+    """The name in an address or a form. Raises BadRequest for what no worker is called."""
     if not text or len(text) > _LONGEST_NAME or "\x00" in text:
         raise BadRequest("worker is the name of a worker")
     return text

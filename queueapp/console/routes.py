@@ -5,6 +5,7 @@ from __future__ import annotations
 from queueapp.console.actions import act, act_on_many, ask, ask_many
 from queueapp.console.audit import audit, audit_csv, audit_ndjson
 from queueapp.console.blueprint import bp
+from queueapp.console.drain import ask_drain, drain
 from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events, events_csv, events_ndjson
 from queueapp.console.go import go
@@ -41,6 +42,7 @@ __all__ = [
     "act_on_many",
     "apply_operation",
     "ask",
+    "ask_drain",
     "ask_kind",
     "ask_many",
     "ask_pause",
@@ -52,6 +54,7 @@ __all__ = [
     "bp",
     "choose",
     "count_operation",
+    "drain",
     "error_group",
     "errors",
     "events",

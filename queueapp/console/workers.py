@@ -16,7 +16,8 @@ from queueapp.console.blueprint import bp
 from queueapp.console.readings import Reading, share, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
-from queueapp.jobs import queries, workers
+from queueapp.jobs import draining, queries, workers
+from queueapp.jobs.draining import Drain
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, Connections, Roll, State
 from queueapp.shared import Shared
@@ -113,7 +114,7 @@ def _of_all(roll: Reading[Roll], now: datetime) -> Mapping[str, Any]:
         "left_out": len(here[HERE_SHOWN:]),
         "live": live,
         "slots": sum(one.slots for one in live),
-        "busy": sum(one.holding.started for one in live if one.holding),
+        "busy": sum(one.holding.started for one in live if one.holding and not one.drains),
         "stale": [one for one in here if one.is_dead],
         "gone": sorted(gone, key=lambda one: one.seen_at or now, reverse=True)[:GONE_SHOWN],
         "gone_count": len(gone),
@@ -130,6 +131,7 @@ def _of_one(
         "roll": roll,
         "worker": found,
         "story": story_of(found, now) if found else "",
+        "asked": _asked(session, found),
         "held": held,
         "held_cut": held.value is not None and len(held.value) >= workers.MOST_HELD,
         "results": tried(session, workers.results_of, name),
@@ -137,6 +139,13 @@ def _of_one(
         "kinds_shown": KINDS_SHOWN,
         **_words(),
     }
+
+
+def _asked(session: Session, found: Attendance | None) -> Reading[Drain | None]:
+    """Who has asked it to drain, if its signs say that it does."""
+    if found is None or not found.drains:
+        return Reading(None)
+    return tried(session, draining.asked, found.name)
 
 
 def _words() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a worker sees when it looks up: what is due next, overdue, to be cancelled; the controls.
+"""What a worker sees when it looks up: what is due, overdue, to be cancelled; what it is asked.
 
 One statement, asked every poll interval by every worker, so it is cheap whatever the tables hold:
 it begins where the last one found something alive (see ``Edge``).
@@ -17,6 +17,8 @@ from pydantic_core import to_json
 from queueapp.jobs.claim import FROM_PLACES, STARTS
 from queueapp.jobs.control import LATEST, SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.draining import ASKED, Drain
+from queueapp.jobs.draining import read as read_drain
 
 # The first due time of each priority: one probe each, however many jobs wait.
 #
@@ -44,6 +46,7 @@ SELECT
   (SELECT array_agg(lease_token) FROM running
    WHERE locked_by = %(me)s AND cancel_requested_at IS NOT NULL) AS cancels,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches,
+  (SELECT to_jsonb(d) FROM ({ASKED}) d) AS drain,
   coalesce((SELECT min(claimed_at) FROM running), now()) AS low,
   (SELECT jsonb_agg(jsonb_build_object(
       'priority', priority, 'available_at', least(available_at, now()),
@@ -72,7 +75,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Outlook:
-    """The answer. ``due_in_s``: until the next job is due (0 or less: one is), None without any."""
+    """The answer. ``due_in_s``: until the next job is due (0 or less: one is), None without any.
+
+    ``drain``: who has asked this worker to drain, as far back as the controls were read.
+    """
 
     due_in_s: float | None
     overdue: int
@@ -80,6 +86,7 @@ class Outlook:
     controls: Controls
     at: datetime
     edge: Edge = field(default_factory=Edge)
+    drain: Drain | None = None
 
 
 def look(
@@ -107,4 +114,5 @@ def look(
         read_switches(row.switches or []),
         row.at,
         Edge(row.low, row.places or ()),
+        read_drain(row.drain) if row.drain else None,
     )

@@ -78,6 +78,7 @@ class Event(StrEnum):
     CONTROL_CARRIED = "control_carried"
     WORKER_SEEN = "worker_seen"
     WORKER_STOPPED = "worker_stopped"
+    DRAIN_REQUESTED = "drain_requested"
     MINUTE_STATS = "minute_stats"
     OP_PLANNED = "op_planned"
     OP_COUNTED = "op_counted"

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from queueapp.jobs import holds
 from queueapp.jobs.control import Controls
+from queueapp.jobs.draining import Drain
 from queueapp.jobs.expiry import lift_expired
 from queueapp.jobs.outlook import Edge, Outlook, look
 from queueapp.worker.lease_keeper import LeaseKeeper
@@ -63,6 +64,8 @@ class Housekeeping:
         self._hurried_at = self._next_at = 0.0
         # Has the next tick come at once; whoever runs the ticks sets it.
         self.wake: Callable[[], None] = lambda: None
+        # Called at each look once somebody has asked this worker to drain.
+        self.drain: Callable[[Drain], None] = lambda _asked: None
         pump.look_soon = self.hurry
 
     def tick(self) -> float:
@@ -124,6 +127,8 @@ class Housekeeping:
         self._controls.merge(outlook.controls)
         self._pump.paused = self._controls.pause is not None
         self._pump.holder = self._terms.holder_without(self._controls.held_kinds)
+        if outlook.drain:
+            self.drain(outlook.drain)
         self._pump.may_look()
         if outlook.cancels:
             self._keeper.hurry()

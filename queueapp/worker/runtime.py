@@ -1,5 +1,7 @@
 """One worker process: its threads, its slots, and how it ends.
 
+Asked to drain: no more claims, what has begun takes as long as it takes, then the process ends.
+
 SIGTERM or SIGINT: no more claims, what has not begun is handed back, running handlers get ``grace``
 seconds while their leases are renewed; then they are asked to stop and what remains is handed back
 unused. A SIGTERM that comes again says nothing new, for platforms repeat it; a SIGINT that comes
@@ -21,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from queueapp.extensions import db
 from queueapp.handlers import kinds
+from queueapp.jobs.draining import Drain
 from queueapp.jobs.transitions import Keep, Outcome
 from queueapp.worker import story
 from queueapp.worker.attempts import Attempt, Attempts
@@ -89,9 +92,11 @@ class Worker:
         self._stopping = self._hurried = False
         self._dead: str | None = None
         self._replace: str | None = None
+        self._drains: Drain | None = None
         self._listener: Loop | None = None
         self._loops = self._make_loops()
         self.housekeeping.wake = self._loops[0].wake
+        self.housekeeping.drain = self._drain
 
     def _make_loops(self) -> list[Loop]:
         ticks = {"housekeeping": self.housekeeping.tick}
@@ -140,6 +145,16 @@ class Worker:
         self._dead = f"{name} {how}"
         self._bell.ring()
 
+    def _drain(self, asked: Drain) -> None:
+        """Take nothing more, and end once nothing runs."""
+        if self._drains is None:
+            self._drains = asked
+            log.info("worker %s takes nothing more: %s", self.terms.name, asked.said)
+            self.pump.claiming = False
+            self.upkeep.drains()
+            self.inbox.wake()
+            self._bell.ring()
+
     # The life of the process
 
     def stop(self, *, hurry: bool = False) -> None:
@@ -173,7 +188,7 @@ class Worker:
         if self._replace and not self._stopping:
             log.warning("worker %s stopped, to be replaced: %s", name, self._replace)
             return REPLACE
-        log.info("worker %s stopped", name)
+        log.info("worker %s stopped%s", name, f": {self._drains.said}" if self._drains else "")
         return STOPPED
 
     def _say(self, word: Word, about: str = "") -> None:
@@ -220,6 +235,9 @@ class Worker:
         drained = self.terms.drain and self.pump.drained
         if self._stopping or self._dead or drained:
             return True
+        if self._drains:
+            # However long it takes: there is no hurry, unless somebody sends a signal as well.
+            return self.pump.closed and not self.attempts.leases()
         self._replace = self.recycling.reason()
         return self._replace is not None
 
@@ -271,7 +289,8 @@ class Worker:
 
     def _say_good_bye(self) -> None:
         try:
-            self.upkeep.sign_off(self._dead or self._replace or "stopped")
+            drained = self._drains and self._drains.said
+            self.upkeep.sign_off(self._dead or self._replace or drained or "stopped")
         except SQLAlchemyError as error:
             log.warning("could not sign off: %s", type(error).__name__)
 

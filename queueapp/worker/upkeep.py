@@ -96,6 +96,7 @@ class Upkeep:
         self._kinds = kinds
         self._lost = lost
         self._seen = Duty("seen", self.sign)
+        self._drains = False
         self._whole_at = 0.0
         self._odd: set[str] = set()
         self.duties = [
@@ -115,6 +116,10 @@ class Upkeep:
         for duty in self.duties:
             duty.if_due()
 
+    def drains(self) -> None:
+        """Have the next sign, which comes at once, say that this worker takes no job any more."""
+        self._drains, self._seen.at = True, 0.0
+
     def sign(self) -> float:
         """Say that this worker is there."""
         self._record(Event.WORKER_SEEN)
@@ -128,7 +133,8 @@ class Upkeep:
         terms = self._terms
         data = {
             "host": terms.name.split(":")[0],
-            "slots": terms.concurrency,
+            # Of one that drains none can begin a job.
+            "slots": 0 if self._drains else terms.concurrency,
             "lost": self._lost.count,
             "kinds": list(self._kinds()),
             "version": VERSION,
@@ -138,6 +144,7 @@ class Upkeep:
             "clock": datetime.now(UTC).isoformat(),
             # Whoever looks for them in the list of connections will not find them there.
             **({"nameless": True} if terms.nameless else {}),
+            **({"drains": True} if self._drains else {}),
         }
         with self._line.use() as connection:
             control.record(

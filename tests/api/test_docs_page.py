@@ -18,7 +18,8 @@ from queueapp.api.answers import JobSummary
 from queueapp.api.contract import Operation, operations
 from queueapp.api.list_schemas import JobsQuery
 from queueapp.api.schemas import JobBody
-from queueapp.jobs.status import Status
+from queueapp.jobs import control
+from queueapp.jobs.status import Event, Status
 from tests.api.conftest import Api, body
 from tests.factories import make_job
 
@@ -73,6 +74,8 @@ def test_every_example_does_what_the_page_says(
 ) -> None:
     job = api.make()
     others = {name: make_job(session, status) for name, status in NEEDS.items()}
+    worker = "worker:web-1:4711:9f3a1c"
+    control.record(session, Event.WORKER_SEEN, scope=worker, actor=worker, data={"slots": 1})
     session.commit()
     lease: dict[str, Any] = {}
     done: list[tuple[str, str]] = []

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
+from queueapp.jobs import operations
 from queueapp.jobs.models import Job
+from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.api.conftest import Api, body, problem
 from tests.factories import make_job
@@ -60,6 +62,14 @@ def test_each_filter_narrows(api: Api, session: Session) -> None:
     assert ids(api, "?idempotency_key=k") == [keyed.id]
     assert ids(api, "?priority=3&status=queued&kind=demo.echo") == [keyed.id]
     assert ids(api, "?priority=3&kind=demo.fail") == []
+
+    found = operations.survey(session, "retry", JobFilter(kind="demo.fail"))
+    made = operations.plan(session, found, how={}, actor="user:ana", reason="because")
+    operations.step(session, made.id, actor="user:ana", via="api")
+    session.commit()
+    assert ids(api, f"?operation={made.id}") == [failed.id]
+    assert ids(api, f"?operation={made.id}&status=failed") == []
+    assert problem(api.get("?operation=latest")) == (400, "bad_request")
 
 
 def test_a_range_of_priorities_has_both_its_ends(api: Api, session: Session) -> None:

@@ -45,6 +45,7 @@ API = {
     ("POST", "/api/queue/pause"): "operator admin",
     ("POST", "/api/queue/resume"): "operator admin",
     ("GET", "/api/switches"): "viewer operator admin",
+    ("POST", "/api/workers/<worker>/drain"): "operator admin",
     ("GET", "/api/stats"): "viewer operator admin",
     ("GET", "/metrics"): "viewer operator admin",
     ("GET", "/api/system"): "viewer operator admin",
@@ -101,6 +102,8 @@ CONSOLE = {
     ("GET", "/workers/<path:name>"): "viewer operator admin",
     ("GET", "/workers/release"): "operator admin",
     ("POST", "/workers/release"): "operator admin",
+    ("GET", "/workers/drain"): "operator admin",
+    ("POST", "/workers/drain"): "operator admin",
 }
 OPEN = {"static", "health.healthz", "health.readyz", "api_openapi.openapi", "api_docs.page"}
 OPEN |= {"console.login", "console.sign_in", "console.sign_out"}

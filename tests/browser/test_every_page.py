@@ -61,6 +61,7 @@ def paths(session: Session) -> list[str]:
         "/workers",
         f"/workers/{running.locked_by}",
         f"/workers/release?worker={running.locked_by}",
+        f"/workers/drain?worker={running.locked_by}",
         "/system",
         "/kinds",
         f"/kinds/{'a' * 60}.long",

@@ -77,7 +77,14 @@ def test_without_scripts_each_click_goes_a_bit_further(
     answers = [console.post(f"{address}/apply") for _ in range(2)]
     between = words(console.get(address))
     last = console.post(f"{address}/apply")
+    touched = f"/jobs?operation={address.rpartition('/')[2]}"
 
+    assert f'href="{touched}">the 5 jobs it changed' in console.get(address)
+    listed = console.get(f"{touched}&status=queued")
+    assert re.findall('<tr id="job-([0-9]+)"', listed) == [str(job) for job in ids[::-1]]
+    assert f'href="{address}"' in listed
+    assert f'href="/operations/new?status=queued&amp;{touched[6:]}"' in listed
+    assert "is no operation" in words(console.get("/jobs?operation=latest"))
     assert {(a.status_code, a.location) for a in (*answers, last)} == {(303, address)}
     assert "Retrying 5 jobs: 4 done" in between
     assert "Continue" in between

@@ -20,7 +20,7 @@ from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
-from queueapp.jobs.models import Job
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.why import statement
 from tests.console.conftest import DIALOG, Console, stands_beside, words
@@ -30,6 +30,7 @@ from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
 
 DEAD, ALIVE = "worker:web-1:7:aaaaaa", "worker:web-2:8:bbbbbb"
+RELEASE, DRAIN = "/release?worker=", "/drain?worker="
 TOLD = {"slots": 4, "lost": 0, "kinds": ["demo.echo"], "lease_s": 60, "host": "web-1"}
 
 
@@ -47,6 +48,10 @@ def held_by(session: Session, name: str, count: int = 1, **fields: Any) -> list[
     session.execute(sa.update(Job).where(Job.id.in_(ids)).values(locked_by=name))
     session.commit()
     return ids
+
+
+def shared_roll_of(console: Console) -> Any:
+    return console.client.application.extensions["queue_roll"]
 
 
 def claims_in(page: str) -> list[str]:
@@ -322,6 +327,57 @@ def test_a_live_workers_jobs_are_released_only_by_who_knows_that_it_lives(
     assert job(session, job_id).status == "queued"
 
 
+@pytest.mark.postgresql("connections")
+def test_a_worker_is_asked_to_drain_once_and_for_a_reason(
+    console: Console, session: Session, connected: object
+) -> None:
+    sign(session, ALIVE)
+    [job_id] = held_by(session, ALIVE)
+    address = f"/workers/drain?worker={ALIVE}"
+
+    assert f'href="{address}"' in console.get(f"/workers/{ALIVE}")
+    assert "finishes the 1 job that it holds" in words(console.get(address))
+    assert console.post("/workers/drain", worker=ALIVE, reason=" ").status_code == 400
+    asked = [console.post("/workers/drain", worker=ALIVE, reason="why <b>") for _ in range(2)]
+
+    assert {answer.location for answer in asked} == {f"/workers/{ALIVE}?done=drain"}
+    [line] = session.scalars(sa.select(JobEvent).where(JobEvent.event == "drain_requested"))
+    assert (line.scope, line.actor, line.reason) == (ALIVE, "user:local", "why <b>")
+    assert line.data == {"via": "console"}
+    again = words(console.get(address))
+    assert "is asked to drain" in again
+    assert "By user:local , 0s ago: why <b>" in again
+    assert job(session, job_id).status == "running"
+    # Once the worker says so it counts no more among those that can take a job.
+    sign(session, ALIVE, slots=0, drains=True)
+    shared_roll_of(console).forget()
+    page = words(console.get(f"/workers/{ALIVE}"))
+    assert "It drains , asked by user:local" in page
+    assert "why <b>" in page
+    assert "Ask to drain" not in page
+    assert "0 of 0 slots busy" in words(console.get("/workers"))
+    assert f"drain – {ALIVE.removeprefix('worker:')} user:local console why <b>" in words(
+        console.get("/audit?verb=queue")
+    )
+
+
+@pytest.mark.parametrize("name", ["token:elsewhere", "worker:gone:1:cccccc", "worker:no:1:dddddd"])
+def test_who_cannot_drain_is_not_asked(console: Console, session: Session, name: str) -> None:
+    held_by(session, "token:elsewhere")
+    gone = "worker:gone:1:cccccc"
+    sign(session, gone)
+    control.record(session, Event.WORKER_STOPPED, scope=gone, actor=gone, reason="stopped")
+    session.commit()
+
+    refused = console.post("/workers/drain", worker=name, reason="r")
+
+    assert refused.status_code == (404 if ":no:" in name else 409)
+    if ":no:" not in name:
+        assert "cannot be asked" in words(console.get(f"/workers/drain?worker={name}"))
+        assert "/workers/drain" not in console.get(f"/workers/{name}")
+    assert not session.scalars(sa.select(JobEvent).where(JobEvent.event == "drain_requested")).all()
+
+
 @pytest.mark.parametrize(
     "claim", ["x", "1@yesterday", "0@2026-01-01T00:00:00+00:00", "1@2026-02-30T00:00:00+00:00"]
 )
@@ -365,7 +421,7 @@ def test_the_pages_scan_no_table(console: Console, session: Session, database_ur
         engine = db.engine
 
     with statements_of(engine) as sent:
-        for path in ("/workers", "/workers/seed:1:aa", "/workers/release?worker=seed:1:aa"):
+        for path in ("/workers", *(f"/workers{of}seed:1:aa" for of in ("/", RELEASE, DRAIN))):
             assert app.test_client().get(path).status_code == 200
 
     queries.bound_reads(session)

@@ -36,6 +36,33 @@ FROM generate_series(1, :count) n, unnest(ARRAY['enqueued', 'claimed']) e
 """
 
 
+# One that has moved the first jobs, 500 with each line.
+OPERATION = "0123456789abcdef"
+_PLANNED = f"""
+INSERT INTO job_events (scope, event, actor, data)
+VALUES ('op:{OPERATION}', 'op_planned', 'user:ana', '{{}}')
+"""
+_MOVES = f"""
+INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, data)
+SELECT n, 'seed.kind' || n % 7, 'requeued', 'failed', 'queued', 0, 'user:ana',
+  '{{"operation": "{OPERATION}"}}'
+FROM generate_series(1, :count) n
+"""
+_BATCHES = f"""
+INSERT INTO job_events (scope, event, actor, data)
+SELECT 'op:{OPERATION}', 'op_batch', 'user:ana',
+  jsonb_build_object('moved', max(n), 'after', max(n), 'jobs', jsonb_agg(n ORDER BY n))
+FROM generate_series(1, :count) n GROUP BY (n - 1) / 500 ORDER BY 1
+"""
+
+
+def seed_operation(session: Session, count: int) -> None:
+    """Write the lines of OPERATION as if it had moved the jobs 1 to ``count``."""
+    for statement in (_PLANNED, _MOVES, _BATCHES):
+        session.execute(sa.text(statement), {"count": count})
+    session.commit()
+
+
 def seed(session: Session, count: int) -> None:
     """Write ``count`` jobs, one in forty of each status but succeeded, and two events for each."""
     session.execute(sa.text(_JOBS), {"count": count})

@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import queries, transitions
+from queueapp.jobs import operations, queries, transitions
+from queueapp.jobs.operations import Operation, driver, walk
 from queueapp.jobs.queries import JobFilter, Span, View, candidates, listing
 from queueapp.jobs.queries.candidates import find_candidates
 from queueapp.jobs.status import Status
@@ -186,3 +187,68 @@ def _whole(session: Session, where: JobFilter, upwards: bool, *, limit: int) -> 
         seen += ids[::-1] if upwards else ids
         place = page.newer if upwards else page.older
     return seen
+
+
+def operate(session: Session, verb: str, where: JobFilter) -> Operation:
+    """Plan ``verb`` for these jobs and go through with it."""
+    found = operations.survey(session, verb, where)
+    made = operations.plan(session, found, how={}, actor="user:ana", reason="because")
+    session.commit()
+    while not made.is_over:
+        made = operations.step(session, made.id, actor="user:ana", via="api")
+        session.commit()
+    return made
+
+
+def ids(session: Session, where: JobFilter) -> list[int]:
+    return [job.id for job in queries.list_jobs(session, where).rows]
+
+
+def test_what_an_operation_has_moved_is_a_list_and_the_opposite_is_one_step(
+    session: Session,
+) -> None:
+    other = make_job(session, kind="other").id
+    mine = [make_job(session, kind="mine").id for _ in range(5)]
+    session.commit()
+    made = operate(session, "cancel", JobFilter(kind="mine"))
+    transitions.requeue(session, mine[:1], actor="user:bob")
+    transitions.cancel(session, [other], actor="user:bob")
+    session.commit()
+    where = JobFilter(operation=made.id)
+
+    assert ids(session, where) == mine[::-1]
+    assert queries.count_jobs(session, where) == queries.Counted(5, capped=False)
+    assert ids(session, JobFilter(operation=made.id, status=(Status.CANCELLED,))) == mine[:0:-1]
+    assert ids(session, JobFilter(operation="0" * 16)) == []
+
+    back = operate(session, "retry", where)
+
+    assert (back.moved, back.counts.total, back.others.by_status) == (4, 4, {"queued": 1})
+    assert ids(session, JobFilter(operation=back.id)) == mine[:0:-1]
+
+
+@pytest.mark.parametrize("upwards", [False, True], ids=["down", "up"])
+def test_an_operation_on_more_jobs_than_are_named_is_looked_for_where_they_are(
+    session: Session, monkeypatch: pytest.MonkeyPatch, upwards: bool
+) -> None:
+    """Not from the top of the table, however many came later."""
+    for module in (candidates, listing, walk):
+        monkeypatch.setattr(module, "SCAN_LIMIT", 4)
+    monkeypatch.setattr(driver, "BATCH", 2)
+    [make_job(session, kind="other") for _ in range(9)]
+    mine = []
+    for _ in range(6):
+        mine.append(make_job(session, kind="mine").id)
+        make_job(session, kind="other")
+    [make_job(session, kind="other") for _ in range(9)]
+    session.commit()
+    where = JobFilter(operation=operate(session, "cancel", JobFilter(kind="mine")).id)
+
+    first = queries.list_jobs(session, where, limit=2)
+
+    assert ([job.id for job in first.rows], first.newer) == (mine[:-3:-1], None)
+    assert _whole(session, where, upwards, limit=2) == (mine if upwards else mine[::-1])
+    assert queries.count_jobs(session, where).capped
+    last = queries.list_jobs(session, where, before=mine[1])
+    assert ([job.id for job in last.rows], last.older, last.cut) == (mine[:1], None, False)
+    assert operate(session, "retry", where).moved == 6

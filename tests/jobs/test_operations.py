@@ -83,6 +83,7 @@ EVERYTHING = JobFilter(
     priority_min=0,
     priority_max=2,
     fingerprint="f1",
+    operation="0123456789abcdef",
     idempotency_key="ü",
     created=Span(None, datetime(2030, 1, 1, tzinfo=UTC)),
     available=Span(datetime(2030, 1, 1, tzinfo=UTC), None),

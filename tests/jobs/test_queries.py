@@ -28,7 +28,7 @@ from queueapp.jobs.status import Event, Status
 from queueapp.jobs.why import why
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.plans import sequential_scans, statements_of
-from tests.jobs.seeds import seed
+from tests.jobs.seeds import OPERATION, seed, seed_operation
 
 SOON = timedelta(hours=1)
 
@@ -407,6 +407,8 @@ def _filters() -> list[JobFilter]:
         JobFilter(priority=9),
         JobFilter(fingerprint="f1"),
         JobFilter(fingerprint="f1", status=(Status.FAILED,)),
+        JobFilter(operation=OPERATION),
+        JobFilter(operation=OPERATION, status=(Status.RUNNING,)),
         JobFilter(idempotency_key="key-10"),
         JobFilter(idempotency_key="key-10", producer="producer1"),
         *_ranges(),
@@ -446,6 +448,7 @@ def test_no_read_scans_a_table_from_end_to_end(
     session: Session, engine: sa.Engine, prepared: str
 ) -> None:
     seed(session, 50_000)
+    seed_operation(session, 25_000)
     session.execute(sa.text(f"SET plan_cache_mode = {prepared}"))
     queries.bound_reads(session, seconds=10)
 

@@ -17,14 +17,22 @@ class Page:
 
     status: int
     text: str
+    location: str = ""
 
 
 def page(
-    web: Web, method: str, path: str, form: Mapping[str, str | list[str]] | None = None
+    web: Web,
+    method: str,
+    path: str,
+    form: Mapping[str, str | list[str]] | None = None,
+    *,
+    token: str | None = None,
 ) -> Page:
-    """Ask for a page, or send a form as the console's own pages do."""
+    """Ask for a page, or send a form as the console's own pages do; as the holder of ``token``."""
     connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
     headers = {"Accept": "text/html"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
     if form is not None:
         headers |= {
             "Content-Type": "application/x-www-form-urlencoded",
@@ -34,4 +42,5 @@ def page(
         body = None if form is None else urllib.parse.urlencode(form, doseq=True)
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
-        return Page(answer.status, answer.read().decode())
+        location = answer.headers.get("Location", "")
+        return Page(answer.status, answer.read().decode(), location)

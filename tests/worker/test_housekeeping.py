@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, partitions
+from queueapp.jobs import control, draining, partitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import events_of, oldest
 from queueapp.worker import Worker
@@ -93,6 +93,29 @@ def test_a_pause_stops_the_pump_and_a_resume_starts_it(bench: Bench, session: Se
     worker.housekeeping.tick()
 
     assert not worker.pump.paused
+
+
+def test_a_worker_that_is_asked_to_drain_claims_nothing_more_and_no_other_is(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    asked, other = bench.worker(), bench.worker()
+    settled_in(asked)
+    draining.ask(session, asked.terms.actor, actor="user:ana", reason="why")
+    session.commit()
+    enqueue()
+
+    for worker in (asked, asked, other):
+        worker.housekeeping.tick()
+
+    assert claimed(asked) == []
+    assert asked.pump.closed
+    assert asked._finished()
+    assert not other._finished()
+    assert len(claimed(other)) == 1
+    signs = [e for e in events_named(session, "worker_seen") if e.scope == asked.terms.actor]
+    assert [(sign.data["slots"], "drains" in sign.data) for sign in signs] == [
+        (4, False), (0, True),
+    ]  # fmt: skip
 
 
 def test_a_pause_ends_by_itself_when_its_time_is_over(bench: Bench, session: Session) -> None:

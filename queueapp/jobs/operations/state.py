@@ -12,6 +12,7 @@ from queueapp.jobs.database import Database, run
 from queueapp.jobs.operations.canary import Canary, read_canary
 from queueapp.jobs.operations.undo import Trail
 from queueapp.jobs.operations.walk import Counts, Place, Tally
+from queueapp.jobs.queries.bounds import SCAN_LIMIT
 from queueapp.jobs.queries.filters import JobFilter, read_filter
 from queueapp.jobs.status import Event
 
@@ -86,7 +87,8 @@ class Operation:
     @property
     def place(self) -> Place:
         """Where its jobs are looked for next."""
-        return Place(self.verb, self.where, self.after, self.upto)
+        many = self.left > SCAN_LIMIT
+        return Place(self.verb, self.where, self.after, self.upto, many=many)
 
     @property
     def trail(self) -> Trail | None:

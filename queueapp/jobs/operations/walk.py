@@ -27,6 +27,7 @@ from queueapp.jobs.status import Status
 class Place:
     """Where jobs are looked for: those that ``where`` finds and ``verb`` can move, with ids above
     ``after`` and up to ``upto``. ``rest``: those that ``where`` finds and ``verb`` cannot move.
+    ``many``: so many are left that indexes, which stop at SCAN_LIMIT, are asked in vain.
     """
 
     verb: str
@@ -34,6 +35,7 @@ class Place:
     after: int
     upto: int
     rest: bool = False
+    many: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,10 @@ def first_of(database: Database, place: Place, limit: int, *, seconds: float) ->
 def _next(
     database: Database, place: Place, limit: int, *, seconds: float, lock: bool
 ) -> tuple[list[int], int]:
-    deadline = monotonic() + seconds
+    deadline, named = monotonic() + seconds, not place.many
     while place.after < place.upto:
-        window = _window(database, place)
+        window = _window(database, place, named=named)
+        named = window.named
         stmt = select(Job.id).where(*window.among, *_matching(place)).order_by(Job.id).limit(limit)
         if lock:
             stmt = stmt.with_for_update(skip_locked=True, key_share=True)

@@ -14,7 +14,7 @@ from queueapp.jobs.status import Event
 # Lines of the ledger that are looked through, newest first. Switches and operations are found by
 # their own index, however much has happened since.
 LOOKED_AT = 2_000
-_CONTROL = (*SWITCHES, Event.OP_PLANNED, Event.OP_STOPPED, Event.OP_DONE)
+_CONTROL = (*SWITCHES, Event.DRAIN_REQUESTED, Event.OP_PLANNED, Event.OP_STOPPED, Event.OP_DONE)
 _OF_PEOPLE = (
     Event.CANCELLED, Event.CANCEL_REQUESTED, Event.REQUEUED, Event.HELD, Event.UNHELD,
     Event.RESCHEDULED, Event.RESTORED, Event.RELEASED, Event.PURGED,
@@ -58,7 +58,8 @@ ORDER BY at DESC, id DESC LIMIT %(limit)s
 class Action:
     """One act. ``jobs``: how many were moved, ``job_id`` one of them; 0 for what is not about jobs.
 
-    ``scope``: of a switch ``queue`` or ``kind:<kind>``, of an operation ``op:<id>``.
+    ``scope``: of a switch ``queue`` or ``kind:<kind>``, of an operation ``op:<id>``, of a drain
+    ``worker:<name>``.
     """
 
     id: int

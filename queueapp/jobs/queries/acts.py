@@ -25,6 +25,7 @@ class Did(StrEnum):
     RESUME = "resume"
     HOLD_KIND = "hold-kind"
     UNHOLD_KIND = "unhold-kind"
+    DRAIN = "drain"
     PLAN = "plan"
     STOP = "stop"
     FINISH = "finish"
@@ -47,6 +48,7 @@ EVENTS: Mapping[Did, tuple[Event, ...]] = {
     Did.RESUME: (Event.QUEUE_RESUMED,),
     Did.HOLD_KIND: (Event.KIND_HELD,),
     Did.UNHOLD_KIND: (Event.KIND_UNHELD,),
+    Did.DRAIN: (Event.DRAIN_REQUESTED,),
     Did.PLAN: (Event.OP_PLANNED,),
     Did.STOP: (Event.OP_STOPPED,),
     Did.FINISH: (Event.OP_DONE,),
@@ -76,8 +78,9 @@ class ActFilter:
 class Act:
     """One act. ``jobs``: how many were moved, ``job_id`` the first, ``kind`` one of ``kinds``.
 
-    ``scope``: of a switch ``queue`` or ``kind:<kind>``, of an operation ``op:<id>``; None for moves
-    of jobs. ``told``: what its line says of an operation or a switch.
+    ``scope``: of a switch ``queue`` or ``kind:<kind>``, of an operation ``op:<id>``, of a drain
+    ``worker:<name>``; None for moves of jobs. ``told``: what its line says of an operation or a
+    switch.
     """
 
     id: int
@@ -106,6 +109,12 @@ class Act:
         """The kind that it holds or lets go."""
         scope = self.scope or ""
         return scope.removeprefix("kind:") if scope.startswith("kind:") else None
+
+    @property
+    def worker(self) -> str | None:
+        """The worker that is asked to drain."""
+        scope = self.scope or ""
+        return scope if scope.startswith("worker:") else None
 
     @property
     def until(self) -> datetime | None:

@@ -14,8 +14,9 @@ from typing import Any
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run, run_ids
-from queueapp.jobs.queries.bounds import SCAN_LIMIT
+from queueapp.jobs.queries.bounds import LARGEST_ID, SCAN_LIMIT
 from queueapp.jobs.queries.filters import JobFilter, Span, View
+from queueapp.jobs.queries.touched import touched_by
 from queueapp.jobs.status import FINAL, Status
 
 _QUEUED = """
@@ -94,23 +95,37 @@ class Candidates:
     """Every id that may match, newest first.
 
     ``partial``: some were looked for among the newest rows only. ``many``: there are more than
-    SCAN_LIMIT, and ``ids`` are no more than some of them.
+    SCAN_LIMIT, and ``ids`` are no more than some of them; all are from ``lowest`` to ``highest``.
     """
 
     ids: list[int]
     partial: bool = False
     many: bool = False
+    lowest: int = 0
+    highest: int = LARGEST_ID
 
 
 def find_candidates(database: Database, where: JobFilter) -> Candidates | None:
     """Ids that may match ``where``; None when no index serves it."""
+    touched = _of_operation(database, where.operation) if where.operation is not None else None
+    if touched is not None and not touched.many:
+        return touched
     statement = _statement(where)
     if statement is None:
-        return None
+        return touched
     found = run_ids(database, statement, **_parameters(where))
     ids, many = sorted(found, reverse=True), len(found) > SCAN_LIMIT
     partial = statement is _HELD and not many and _has_more_rows_than(database, SCAN_LIMIT)
-    return Candidates(ids, partial, many)
+    bounds = (touched.lowest, touched.highest) if touched else ()
+    return Candidates(ids, partial, many, *bounds)
+
+
+def _of_operation(database: Database, operation: str) -> Candidates | None:
+    found = touched_by(database, operation, SCAN_LIMIT + 1)
+    if found is None:
+        return None
+    ids = sorted(found.ids, reverse=True)
+    return Candidates(ids, many=not found.whole, lowest=found.lowest, highest=found.highest)
 
 
 def _parameters(where: JobFilter) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Text, func, literal_column
 
 from queueapp.jobs.models import Job
+from queueapp.jobs.queries.touched import is_touched_by
 from queueapp.jobs.status import Status
 
 
@@ -42,7 +43,8 @@ _SPANS = ("created", "available", "finished")
 class JobFilter:
     """What a list of jobs is narrowed to; empty fields narrow nothing.
 
-    ``priority_min`` and ``priority_max`` are both included.
+    ``priority_min`` and ``priority_max`` are both included. ``operation``: the id of an operation
+    over many jobs that has moved them.
     """
 
     status: tuple[Status, ...] = ()
@@ -54,6 +56,7 @@ class JobFilter:
     priority_max: int | None = None
     fingerprint: str | None = None
     idempotency_key: str | None = None
+    operation: str | None = None
     created: Span = ANY_TIME
     available: Span = ANY_TIME
     finished: Span = ANY_TIME
@@ -98,13 +101,15 @@ def _same(value: Any) -> Any:
 
 def conditions(where: JobFilter) -> list[ColumnElement[bool]]:
     """The WHERE clause of ``where``, part by part: only what is present."""
-    return [*_of_status(where), *_of_view(where.view), *_of_columns(where), *_of_ranges(where)]
+    own = [*_of_status(where), *_of_view(where.view), *_of_columns(where), *_of_ranges(where)]
+    return own if where.operation is None else [*own, is_touched_by(where.operation)]
 
 
 def has_columns(where: JobFilter) -> bool:
     """Whether the rows themselves must be looked at, beyond a status or a view."""
     both = where.view is not None and bool(where.status)
-    return bool(_of_columns(where) or _of_ranges(where)) or both or where.view is View.RETRYING
+    narrowed = _of_columns(where) or _of_ranges(where) or where.operation is not None
+    return bool(narrowed) or both or where.view is View.RETRYING
 
 
 def _of_status(where: JobFilter) -> list[ColumnElement[bool]]:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, load_only
 from queueapp.errors import JobNotFound
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries.bounds import LARGEST_ID, SCAN_LIMIT
-from queueapp.jobs.queries.candidates import find_candidates
+from queueapp.jobs.queries.candidates import Candidates, find_candidates
 from queueapp.jobs.queries.filters import JobFilter, conditions, has_columns
 
 # What a list shows of a job: everything but the bodies (payload, result, error text).
@@ -97,7 +97,7 @@ def list_jobs(
     if after is not None:
         page = _scanned_upwards(session, where, after, limit, columns)
     else:
-        page = _scanned(session, where, before, limit, columns)
+        page = _scanned(session, where, before, limit, columns, narrowed or Candidates([]))
     return replace(page, scanned=True)
 
 
@@ -126,15 +126,22 @@ def _from_candidates(
 
 
 def _scanned(
-    session: Session, where: JobFilter, before: int | None, limit: int, columns: Columns
+    session: Session,
+    where: JobFilter,
+    before: int | None,
+    limit: int,
+    columns: Columns,
+    among: Candidates,
 ) -> Page:
     below = [Job.id < before] if before is not None else []
+    if among.highest < LARGEST_ID:
+        below.append(Job.id <= among.highest)
     if where == JobFilter():
         return _page(_fetch(session, below, limit + 1, columns), before, None, limit)
     window = select(Job.id).where(*below).order_by(Job.id.desc()).limit(SCAN_LIMIT).subquery()
     lowest = session.scalar(select(func.min(window.c.id))) or 0
     rows = _fetch(session, [*below, Job.id >= lowest, *conditions(where)], limit + 1, columns)
-    if len(rows) <= limit and _any(session, Job.id < lowest):
+    if len(rows) <= limit and lowest > among.lowest and _any(session, Job.id < lowest):
         return Page(rows, lowest, cut=True, newer=_top(rows) if before is not None else None)
     return _page(rows, before, None, limit)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from queueapp.jobs import control, outlook
-from queueapp.jobs.queries import activity, candidates, clock, depth, feed, ledger
+from queueapp.jobs import control, draining, outlook
+from queueapp.jobs.queries import activity, candidates, clock, depth, feed, ledger, touched
 from queueapp.jobs.queries.filters import View
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock as now_utc
@@ -61,11 +61,13 @@ def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         if row.locked_by == given["me"] and row.cancel_requested_at is not None
     ]
     latest = fetch(connection, _LATEST, switches=given["switches"], since=given["since"])
+    drains = fetch(connection, draining.ASKED, me=given["me"], since=given["since"])
     found = {
         "due_in_s": None if due is None else (due - now).total_seconds(),
         "overdue": sum(1 for row in running if row.lease_expires_at < now),
         "cancels": cancels,
         "switches": [dict(row._mapping) for row in latest],
+        "drain": dict(drains[0]._mapping) if drains else None,
         # No old snapshot keeps what is dead here: each look is at everything.
         "low": None,
         "places": None,
@@ -127,6 +129,28 @@ SELECT id FROM (SELECT id, status, held_for FROM jobs ORDER BY id DESC LIMIT :sc
 WHERE status = 'held' AND held_for = 'job' LIMIT :limit
 """,
 )
+_OF_OPERATION = """
+SELECT id, data FROM job_events
+WHERE job_id IS NULL AND event IN ('op_canary', 'op_batch', 'op_done') AND scope = :scope
+ORDER BY id DESC LIMIT :lines
+"""
+
+
+@instead_of(touched._TOUCHED)
+def _touched(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    lines = fetch(connection, _OF_OPERATION, scope=given["scope"], lines=given["lines"])
+    jobs = {job for line in lines for job in line.data.get("jobs", ())}
+    found = {
+        "lines": len(lines),
+        "named": all("jobs" in line.data for line in lines),
+        "moved": max((line.data["moved"] for line in lines), default=0),
+        "lowest": min(jobs, default=None),
+        "highest": max(jobs, default=None),
+        "ids": sorted(jobs, reverse=True)[: given["limit"]],
+    }
+    return made(tuple(found), [tuple(found.values())])
+
+
 reworded(candidates._KEYED, "SELECT id FROM jobs WHERE idempotency_key = :key LIMIT :limit")
 reworded(
     activity._FAILED_SINCE,

@@ -22,6 +22,7 @@ from queueapp.jobs.workers.attendance import (
     Longest,
     State,
     attendances,
+    why_not_drained,
 )
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "connections",
     "held_by",
     "results_of",
+    "why_not_drained",
 ]
 
 MOST_RUNNING = statement.MOST_RUNNING

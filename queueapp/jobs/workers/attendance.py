@@ -80,7 +80,7 @@ class Attendance:
 
     ``name`` is what ``locked_by`` of its jobs says. ``is_elsewhere``: it leases over HTTP, and
     several programs may share the name, which is that of their token. ``slots``: threads that can
-    run a job, ``lost`` those that cannot any more.
+    run a job, ``lost`` those that cannot any more. ``drains``: it was asked to, and has said so.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Attendance:
     connections: int | None
     holding: Holding | None
     clock_ahead_s: float | None
+    drains: bool = False
 
     @property
     def held(self) -> int:
@@ -176,7 +177,18 @@ def _known(
         connections=counted,
         holding=holding,
         clock_ahead_s=clock_ahead_s(newest),
+        drains=bool(newest.told.get("drains")),
     )
+
+
+def why_not_drained(one: Attendance) -> str | None:
+    """Why it makes no sense to ask a worker to drain; None if it does."""
+    if one.is_elsewhere:
+        return (
+            "it leases over HTTP, and every program with its token goes by this name; stop the"
+            " program itself"
+        )
+    return "it has ended" if one.state is State.STOPPED else None
 
 
 def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:

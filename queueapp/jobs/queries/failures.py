@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row
@@ -24,6 +24,9 @@ LINE_LIMIT = 2_000
 # Failures of one cause that are counted in a list of causes.
 COUNTED = 1_000
 MOST_GROUPS = 30
+# A cause of now comes before one of last week, however many jobs that one has left.
+LATELY_S = 3_600
+LATELY = timedelta(seconds=LATELY_S)
 BUCKETS = 30
 SHOWN_IDS = 10
 _MESSAGE = 500
@@ -102,6 +105,11 @@ class Waiting:
     ids: list[int] = field(default_factory=list)
     error_class: str | None = None
 
+    @property
+    def jobs(self) -> int:
+        """How many."""
+        return self.queued + self.held
+
 
 @dataclass(frozen=True)
 class Line:
@@ -118,12 +126,14 @@ class Group:
     ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
     ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
     ``message``: of the newest, with ? for what varies. ``buckets``: the window's, over time.
+    ``lately``: those of the window that failed within LATELY, and all that wait.
     """
 
     fingerprint: str
     error_class: str | None = None
     message: str | None = None
     failed: int = 0
+    lately: int = 0
     all_failed: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -164,7 +174,7 @@ def groups_of(
     kind: str | None = None,
     most: int = MOST_GROUPS,
 ) -> tuple[list[Group], int]:
-    """The causes of both, most failures first, ``most`` of them; and how many there are.
+    """The causes of both, as ``rank`` has them, ``most`` of them; and how many there are.
 
     ``kind``: only causes that have hit it, whole.
     """
@@ -173,21 +183,26 @@ def groups_of(
         if row.error_fingerprint is not None:
             group = found.setdefault(row.error_fingerprint, Group(row.error_fingerprint))
             group.failed += 1
+            group.lately += row.finished_at > now - LATELY
             group.kinds[row.kind] += 1
     for fingerprint, waiting in line.causes.items():
         group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
         group.waiting = waiting
+        group.lately += waiting.jobs
         group.kinds.update(waiting.kinds)
     hit = [group for group in found.values() if kind is None or kind in group.kinds]
-    ordered = sorted(
-        hit, key=lambda g: (-g.failed, -g.waiting.queued, -g.waiting.held, g.fingerprint)
-    )
+    ordered = sorted(hit, key=lambda g: rank(g.lately, g.failed + g.waiting.jobs, g.fingerprint))
     shown = ordered[:most]
     _detail(database, shown, COUNTED)
     for group in shown:
         mine = (r.finished_at for r in window.rows if r.error_fingerprint == group.fingerprint)
         group.buckets = buckets_of(mine, window.start, now)
     return shown, len(ordered)
+
+
+def rank(lately: int, jobs: int, fingerprint: str) -> tuple[int, int, str]:
+    """The order of causes, wherever they are told; ``jobs``: all that have it, as far as read."""
+    return -lately, -jobs, fingerprint
 
 
 def group_of(

@@ -156,8 +156,7 @@ def _known(
     newest = max(signs, key=lambda sign: sign.seen_at)
     live = [sign for sign in signs if sign.is_live(now)]
     renews = newest.is_elsewhere and _renews(newest, holding, now)
-    nameless = newest.is_elsewhere or newest.told.get("nameless")
-    counted = None if nameless else connections.of(name)
+    counted = connections_of(newest, connections)
     return Attendance(
         name=name,
         state=_state(newest, counted, is_live=bool(live) or renews),
@@ -177,6 +176,23 @@ def _known(
         holding=holding,
         clock_ahead_s=clock_ahead_s(newest),
     )
+
+
+def connections_of(sign: Worker, connections: Connections) -> int | None:
+    """How many connections are this worker's; None where that cannot be told."""
+    if sign.is_elsewhere or sign.told.get("nameless"):
+        return None
+    return connections.of(sign.name)
+
+
+def cut_off(
+    signs: Iterable[Worker], connections: Connections | None, now: datetime
+) -> frozenset[str]:
+    """Who signed a moment ago and is not connected: ``UNCONNECTED``, for whoever asks who lives."""
+    if connections is None:
+        return frozenset()
+    live = (one for one in signs if one.is_live(now))
+    return frozenset(one.holder for one in live if connections_of(one, connections) == 0)
 
 
 def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:

@@ -125,7 +125,7 @@ _RETRIES = f"""greatest(0, coalesce((k.value->>'retries')::bigint, 0)
 _FAILURES = f"""{_OF_KIND.format(event="failed")}
          + {_OF_KIND.format(event="retry_scheduled")}"""
 
-# ``recent``: the kinds with the most failed attempts of ten minutes; see ``KindCounts``. ``runs``: of
+# ``recent``: the kinds with the most failed attempts of ten minutes (``KindCounts``). ``runs``: of
 # those that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
 # open transaction may keep from all of them; lines of another server, restored here, are no such.
 # ``sums``: of lines that do not tell them, for they were written by an older release.

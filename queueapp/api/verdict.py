@@ -39,9 +39,7 @@ class Verdict(FindingAnswer):
     """The first rule that applies, and what the others found."""
 
     also: Annotated[list[FindingAnswer], _says("The others, in the order of the rules.")]
-    notes: Annotated[
-        list[str], _says("What is no fault and has to be known with it, for people.")
-    ]
+    notes: Annotated[list[str], _says("What is no fault and has to be known with it, for people.")]
     as_of: Annotated[datetime, _says("The database's clock when it was looked at.")]
     age_s: Annotated[float, _says("How old the look is: 2 s at most while the database answers.")]
 

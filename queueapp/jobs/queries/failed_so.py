@@ -29,9 +29,7 @@ class FailedSo:
     last_at: datetime | None = None
 
 
-def failed_so(
-    database: Database, fingerprint: str, ids: Sequence[int], now: datetime
-) -> FailedSo:
+def failed_so(database: Database, fingerprint: str, ids: Sequence[int], now: datetime) -> FailedSo:
     """The last failures of the jobs ``ids`` with this cause, of today and yesterday."""
     if not ids:
         return FailedSo()

@@ -143,16 +143,19 @@ class Hour:
 class Signs:
     """Who has signed as a worker since yesterday; ``all_known``: nobody who lives is missing.
 
-    ``unconnected``: who signed a moment ago and has no connection, where that can be told.
+    ``unconnected``: who signed a moment ago and has no connection, where that can be told;
+    ``renewing``: who, elsewhere, signs no more and renews its leases.
     """
 
     workers: Sequence[Worker] = ()
     all_known: bool = True
     unconnected: frozenset[str] = frozenset()
+    renewing: frozenset[str] = frozenset()
 
     def live(self, now: datetime) -> list[Worker]:
         """Who lives, a worker elsewhere with several sets of kinds once for each."""
-        return [one for one in self.workers if one.is_live(now) and not self.is_cut_off(one)]
+        here = [one for one in self.workers if not self.is_cut_off(one)]
+        return [one for one in here if one.is_live(now) or one.name in self.renewing]
 
     def is_cut_off(self, worker: Worker) -> bool:
         """Whether it signed of late, and has no connection to the database any more."""

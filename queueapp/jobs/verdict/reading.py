@@ -36,7 +36,7 @@ from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import days_around, signs
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Connections, connections
-from queueapp.jobs.workers.attendance import cut_off
+from queueapp.jobs.workers.attendance import cut_off, renewing
 
 T = TypeVar("T")
 
@@ -85,6 +85,9 @@ class _Reader:
         if seen and not seen.all_known:
             self._unread.append(Unread("workers", "more have signed lately than are looked at"))
         line = self._part("line", self._line, _kinds_of(seen, controls, now), controls)
+        if seen and line:
+            ends = {one.name: one.first_expiry for one in line.holders}
+            seen = replace(seen, renewing=renewing(seen.workers, ends, now))
         running = [kind.kind for kind in line.kinds] if line else []
         hour = self._part("minutes", self._hour, running, thresholds.failing)
         facts = Facts(

@@ -155,7 +155,7 @@ def _known(
         return _without_sign(name, holding, connections)
     newest = max(signs, key=lambda sign: sign.seen_at)
     live = [sign for sign in signs if sign.is_live(now)]
-    renews = newest.is_elsewhere and _renews(newest, holding, now)
+    renews = _renews(newest, holding.lease_ends_at if holding else None, now)
     counted = connections_of(newest, connections)
     return Attendance(
         name=name,
@@ -207,11 +207,21 @@ def _without_sign(name: str, holding: Holding | None, connections: Connections) 
     )  # fmt: skip
 
 
-def _renews(sign: Worker, holding: Holding | None, now: datetime) -> bool:
+def renewing(
+    signs: Iterable[Worker], lease_ends: Mapping[str, datetime], now: datetime
+) -> frozenset[str]:
+    """The newest signs of those elsewhere that renew; ``lease_ends``: of each holder the first."""
+    newest = {sign.holder: sign for sign in sorted(signs, key=lambda sign: sign.seen_at)}
+    return frozenset(
+        sign.name for sign in newest.values() if _renews(sign, lease_ends.get(sign.holder), now)
+    )
+
+
+def _renews(sign: Worker, lease_ends_at: datetime | None, now: datetime) -> bool:
     """Whether its leases have been renewed of late: at a long job it asks for no other."""
-    if holding is None or not sign.lease_s:
+    if lease_ends_at is None or not sign.lease_s or not sign.is_elsewhere:
         return False
-    return (holding.lease_ends_at - now).total_seconds() > sign.lease_s / 3
+    return (lease_ends_at - now).total_seconds() > sign.lease_s / 3
 
 
 def _state(newest: Worker, connections: int | None, *, is_live: bool) -> State:

@@ -91,8 +91,7 @@ def test_a_cause_that_is_only_retried_says_since_when(
     console: Console, session: Session, monkeypatch: Any
 ) -> None:
     """In a storm nothing has failed for good, and all of it is there to be seen."""
-    for n in range(3):
-        fingerprint = fail(session, f"no account {n}", verb="retry")
+    [fingerprint] = {fail(session, f"no account {n}", verb="retry") for n in range(3)}
     session.commit()
     for n, seconds in enumerate((7_300, 4_000, 300), 1):
         lines = sa.select(JobEvent.job_id).distinct().order_by(JobEvent.job_id).offset(n - 1)

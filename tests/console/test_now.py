@@ -164,23 +164,23 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
 def test_the_banner_this_page_and_the_causes_have_one_order(console: Console, scene: Scene) -> None:
     scene.worker()
     scene.minutes(claimed=60, retry_scheduled=40, succeeded=20)
-    later_ = {"available_at": later(), "attempts": 1}
-    for fingerprint, count, fields in (
+    causes: list[tuple[str, int, dict[str, Any]]] = [
         # A pile of yesterday, failures of this hour, and more that wait to be tried again.
         ("a" * 16, 6, {"status": Status.FAILED, "finished_at": ago(9000)}),
         ("b" * 16, 2, {"status": Status.FAILED, "finished_at": ago(60)}),
-        ("c" * 16, 3, later_),
+        ("c" * 16, 3, {"available_at": later(), "attempts": 1}),
         ("d" * 16, 4, {"status": Status.HELD, "held_for": "kind", "attempts": 1, "kind": "a.b"}),
-    ):
+    ]
+    for fingerprint, count, fields in causes:
         for _ in range(count):
             make_job(scene.session, error_fingerprint=fingerprint, error_class="E", **fields)
     scene.session.commit()
 
-    now, causes = console.get("/"), console.get("/errors")
+    now, listed = console.get("/"), console.get("/errors")
 
     order = [letter * 16 for letter in "dcba"]
     assert re.findall(r'<tr id="group-(\w+)"', now) == order
-    assert re.findall(r'<tr id="cause-(\w+)"', causes) == order
+    assert re.findall(r'<tr id="cause-(\w+)"', listed) == order
     # Of the kind that fails the first one.
     of_kind = re.findall(r'<tr id="cause-(\w+)"', console.get(f"/errors?kind={ECHO}"))
     assert f'<a href="/errors/{of_kind[0]}">Look at the first group of errors.' in now

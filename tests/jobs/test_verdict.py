@@ -136,7 +136,11 @@ def test_a_program_elsewhere_lives_as_long_as_it_renews(scene: Scene) -> None:
     scene.running(390, by="token:gpu", lease_expires_at=ago(-50))
     assert "no_workers" not in rules(judged(scene))
 
-    scene.session.execute(sa.text("UPDATE jobs SET lease_expires_at = now() + interval '15 s'"))
+    scene.session.execute(
+        sa.text(
+            "UPDATE jobs SET lease_expires_at = now() + interval '15 s' WHERE status = 'running'"
+        )
+    )
     scene.session.commit()
     assert "no_workers" in rules(judged(scene))
 
@@ -596,6 +600,7 @@ def test_failures_are_told_by_their_share(scene: Scene, failed: int, level: Leve
 @pytest.mark.parametrize(
     ("since", "level"),
     [
+        # As bad as before.
         ({"failed": 14, "succeeded": 6}, Level.RED),
         # Not enough to say that it is over; a quarter of it is a sign.
         ({"succeeded": 4}, Level.RED),
@@ -606,7 +611,7 @@ def test_failures_are_told_by_their_share(scene: Scene, failed: int, level: Leve
     ],
 )
 def test_failures_are_over_when_the_newest_attempts_go_well(
-    scene: Scene, since: dict[str, int], level: Level
+    scene: Scene, since: dict[str, Any], level: Level
 ) -> None:
     """A bad deploy was rolled back, and what had failed was retried: no row is failed any more."""
     scene.worker()
@@ -766,9 +771,9 @@ def test_what_is_scheduled_has_not_come_before_it_is_due(scene: Scene) -> None:
         assert sum(one.arrived for one in hour.minutes) == sum(one.arrived for one in hour.recent)
         return sum(one.arrived for one in hour.minutes)
 
-    long_ago = {"created_at": ago(7200), "available_at": ago(-7200)}
-    for fields in ({}, {}, {"attempts": 1}):
-        make_job(session, kind=ECHO, **{**long_ago, **fields})
+    long_ago: dict[str, Any] = {"created_at": ago(7200), "available_at": ago(-7200)}
+    for attempts in (0, 0, 1):
+        make_job(session, kind=ECHO, attempts=attempts, **long_ago)
     session.commit()
     count_and_wait()
     new = [NewJob(kind=ECHO, payload={"message": ""}, delay_s=s) for s in (0, 30, 3600, 9000)]

@@ -91,6 +91,7 @@ def _read(connection: Connection, settings: Settings) -> Facts:
         job_timeout_s=settings.job_timeout,
         thresholds=settings.verdict,
         expected_workers=settings.expected_workers,
+        pooled=settings.pooler,
     )
 
 

@@ -17,6 +17,7 @@ const pace = document.documentElement.dataset.pace;
 const refresh = {
   paused: (sessionStorage.getItem("paused") ?? (pace === "off" ? "1" : "0")) === "1",
   failures: 0, next: 0, clock: 0, at: Date.now(),
+  heard: Date.now(), heardAt: $("#badge")?.dataset.clock, // of the verdict
 };
 
 const isPoll = (ctx) => ctx.sourceElement?.id === "panel";
@@ -46,6 +47,7 @@ function refreshNow() {
 }
 
 function succeeded(asOf, clock, verdict) {
+  if (verdict) Object.assign(refresh, { heard: Date.now(), heardAt: clock });
   showVerdict(verdict);
   if (refresh.failures) say($("#live"), "The connection is back.");
   const next = Number(pace) ? Date.now() + pace * 1000 - 500 : 0;
@@ -130,6 +132,15 @@ function showVerdict(told) {
   $("#icon").href = $("#icon").dataset[level];
   const mark = level === "green" ? "" : `● ${title.toUpperCase()} · `;
   document.title = mark + document.title.replace(/^● [^·]+ · /, "");
+}
+
+// Nobody has looked for three intervals: frozen, offline, or a page that does not ask again.
+function ageVerdict() {
+  const badge = $("#badge");
+  const apart = document.hidden ? HIDDEN_WAIT : (Number(pace) || 5) * 1000;
+  if (!badge || badge.dataset.level === "unknown" || Date.now() < refresh.heard + 3 * apart) return;
+  showVerdict(`unknown ${badge.lastChild.textContent}, as of ${refresh.heardAt}`);
+  if (panel()?.hasAttribute("hx-trigger")) $("#as-of").dataset.stale = panel().dataset.stale = "";
 }
 
 // --- Ages go on between refreshes, by the database's clock ---
@@ -325,4 +336,4 @@ if (address.searchParams.has("done")) {
   history.replaceState(history.state, "", address);
 }
 for (const show of [showPause, showTheme, showTicks]) show();
-setInterval(tellAges, 1000);
+setInterval(() => (ageVerdict(), tellAges()), 1000);

@@ -40,6 +40,7 @@ class Verdict(FindingAnswer):
     """The first rule that applies, and what the others found."""
 
     also: Annotated[list[FindingAnswer], _says("The others, in the order of the rules.")]
+    notes: Annotated[list[str], _says("What is no fault and has to be known with it, for people.")]
     as_of: Annotated[datetime, _says("The database's clock when it was looked at.")]
     age_s: Annotated[float, _says("How old the look is: 2 s at most while the database answers.")]
 
@@ -63,6 +64,7 @@ def described(look: Look, root: str = "") -> dict[str, Any]:
     return {
         **_finding(found.first, root),
         "also": [_finding(one, root) for one in found.others],
+        "notes": list(found.notes),
         "as_of": instant(found.as_of),
         "age_s": round(look.age_s, 3),
     }

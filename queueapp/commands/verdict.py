@@ -50,6 +50,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         yield _shown(f"Next: {_step(answer)}")
     for one in answer["also"]:
         yield _shown(f"Also: {one['level']} {_told(one)} Next: {_step(one)}")
+    for note in answer["notes"]:
+        yield _shown(f"Note: {note}")
 
 
 def _told(one: dict[str, Any]) -> str:

@@ -49,10 +49,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class Banner:
-    """The first finding and the others."""
+    """The first finding and the others, and what is no fault and has to be known."""
 
     first: Shown
     others: tuple[Shown, ...]
+    notes: tuple[str, ...] = ()
 
 
 def init_app(app: Flask) -> None:
@@ -64,16 +65,17 @@ def init_app(app: Flask) -> None:
 def of(look: Look) -> Banner:
     """What the page shows."""
     found = look.verdict
-    return Banner(_shown(found.first), tuple(_shown(one) for one in found.others))
+    return Banner(_shown(found.first), tuple(_shown(one) for one in found.others), found.notes)
 
 
 def mark(look: Look) -> str:
     """Changes when the banner does; how long all is well changes nothing."""
     verdict = look.verdict
     if verdict.level is Level.GREEN:
-        pace, due = (verdict.first.evidence[name] for name in ("ended_per_minute", "due"))
-        return f"green {pace} {bool(due)} {verdict.first.evidence['live_workers']}"
-    return repr([(one.rule, one.level, one.sentence) for one in verdict.findings])
+        told = verdict.first.evidence
+        shown = [told[name] for name in ("ended_per_minute", "live_workers", "waits_for")]
+        return repr((shown, bool(told["due"]), verdict.notes))
+    return repr([(one.rule, one.level, one.sentence) for one in verdict.findings] + [verdict.notes])
 
 
 def _shown(one: Finding) -> Shown:
@@ -104,7 +106,7 @@ def _page_of(*paths: str) -> str | None:
     return None if path is None else request.script_root + path
 
 
-def _badge(*, fresh: bool) -> Mapping[str, str] | None:
+def _badge(*, fresh: bool) -> Mapping[str, Any] | None:
     """What stands beside the name: nothing on pages for people who may not read.
 
     ``fresh``: the page shows what was just read; one that could not read it waits for no more.
@@ -113,7 +115,12 @@ def _badge(*, fresh: bool) -> Mapping[str, str] | None:
     if look is None:
         return None
     first = look.verdict.first
-    return {"level": first.level, "tone": TONES[first.level], "title": first.title}
+    return {
+        "level": first.level,
+        "tone": TONES[first.level],
+        "title": first.title,
+        "as_of": look.verdict.as_of,
+    }
 
 
 def _say(response: Response) -> Response:

@@ -169,7 +169,7 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
     group = found.value or Group(fingerprint, buckets=[0])
     failed = tried(session, _newest_failed, fingerprint)
     jobs = failed.value or []
-    waiting = queries.heads_of(session, group.waiting.ids)
+    waiting = queries.heads_of(session, group.waiting.ids[:ROWS])
     compared = [job.id for job in (*jobs, *waiting)][:COMPARED]
     kinds = {job.id: job.kind for job in (*jobs, *waiting)}
     read = tried(session, queries.fields_of, compared).value or []

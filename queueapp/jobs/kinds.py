@@ -14,7 +14,7 @@ from typing import Any
 from queueapp.jobs import holds
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
-from queueapp.jobs.verdict.minutes import Minute, instant
+from queueapp.jobs.verdict.minutes import SHORTEST, Minute, instant
 
 # Kinds of one look; those with the fewest jobs are left out.
 MOST_KINDS = 500
@@ -58,7 +58,9 @@ counts AS (
   SELECT k.key AS kind, p.part, c.key AS name, sum(c.value::bigint) AS n
   FROM hour CROSS JOIN LATERAL jsonb_each(hour.data->'kinds') k
   CROSS JOIN LATERAL (VALUES ('events', k.value->'events'), ('waits', k.value->'wait'),
-    ('runs', k.value->'run')) p(part, counts)
+    ('runs', k.value->'run'),
+    ('times', jsonb_build_object('later', k.value->'later', 'due', k.value->'due'))
+  ) p(part, counts)
   CROSS JOIN LATERAL jsonb_each_text(p.counts) c
   GROUP BY 1, 2, 3
 )
@@ -134,6 +136,8 @@ def last_hour(database: Database, now: datetime) -> Hour:
     if row.upto is None:
         return Hour()
     since = min(instant(row.since), row.upto)
+    if row.upto - since < SHORTEST:
+        return Hour()
     found = {kind: _minute(parts, since, row.upto) for kind, parts in (row.kinds or {}).items()}
     return Hour(since, row.upto, found)
 
@@ -149,4 +153,5 @@ def _minute(parts: Mapping[str, Mapping[str, Any]], since: datetime, upto: datet
         {int(bucket): int(n) for bucket, n in parts.get(name, {}).items()}
         for name in ("waits", "runs")
     )
-    return Minute(upto, since, events, waits=waits, runs=runs)
+    times = {name: int(n or 0) for name, n in parts.get("times", {}).items()}
+    return Minute(upto, since, events, waits=waits, runs=runs, **times)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from queueapp.jobs import minute_totals
+from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import QUEUE, record
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Event
@@ -19,6 +20,8 @@ from queueapp.jobs.system import claim_cost
 
 EVERY_S = 60
 EVENTS_A_LINE = 200_000
+AHEAD_S = EVERY_S
+MOST_DUE = 10_000
 # Bucket n holds durations of at most 2^n ms; the last one everything above.
 LAST_BUCKET = 31
 _LOCK = 730_043
@@ -28,6 +31,7 @@ _LOCK = 730_043
 _LAST = """
 SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
   (data->>'id')::bigint AS id, (data->>'full')::boolean AS full, data->'totals' AS totals,
+  data->>'due_to' AS due_to,
   created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
 FROM job_events e
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND NOT data ? 'drill'
@@ -35,6 +39,28 @@ ORDER BY e.id DESC LIMIT 1
 """
 
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid"
+
+# A job for a later time than this comes when it is due, not when it is created.
+_AHEAD = f"interval '{AHEAD_S} s'"
+
+# Such jobs, by kind, that will be due within a minute, from where the last line ended: all of them
+# still wait, and are found by the order of the claim. What was tried or put off has come before.
+_NEXT_DUE = f"""
+WITH RECURSIVE {PRIORITIES},
+due AS MATERIALIZED (
+  SELECT n.kind FROM priorities p CROSS JOIN LATERAL (
+    SELECT kind, attempts, handbacks, available_at, created_at FROM jobs
+    WHERE status = 'queued' AND priority = p.priority
+      AND available_at > greatest(statement_timestamp(), %(due_to)s::timestamptz)
+      AND available_at <= statement_timestamp() + {_AHEAD}
+    ORDER BY available_at, created_at, id LIMIT {MOST_DUE}) n
+  WHERE n.attempts = 0 AND n.handbacks = 0 AND n.available_at > n.created_at + {_AHEAD}
+  LIMIT {MOST_DUE}
+)
+SELECT statement_timestamp() + {_AHEAD} AS due_to,
+  (SELECT jsonb_object_agg(kind, n) FROM (
+     SELECT kind, count(*) AS n FROM due GROUP BY 1) k) AS kinds
+"""
 
 
 def _histogram(name: str, event: str) -> str:
@@ -56,9 +82,12 @@ WITH news AS MATERIALIZED (
   ORDER BY xid, id LIMIT %(limit)s
 ),
 counts AS (
-  SELECT kind, jsonb_object_agg(event, n) AS events, sum(again) AS retries FROM (
+  SELECT kind, jsonb_object_agg(event, n) AS events, sum(again) AS retries, sum(later) AS later
+  FROM (
     SELECT kind, event, count(*) AS n,
-      count(*) FILTER (WHERE event = 'claimed' AND attempt > 1) AS again
+      count(*) FILTER (WHERE event = 'claimed' AND attempt > 1) AS again,
+      count(*) FILTER (WHERE event = 'enqueued'
+        AND (data->>'available_at')::timestamptz > created_at + {_AHEAD}) AS later
     FROM news WHERE kind IS NOT NULL GROUP BY 1, 2) c
   GROUP BY kind
 ),{_histogram("wait", "event = 'claimed'")},{_histogram("run", "event <> 'claimed'")}
@@ -69,7 +98,8 @@ SELECT
   (SELECT min(created_at) FROM news) AS since,
   extract(epoch FROM statement_timestamp())::bigint AS now_s,
   (SELECT jsonb_object_agg(kind, jsonb_build_object('events', events,
-     'retries', retries, 'wait', coalesce(wait, '{{}}'), 'run', coalesce(run, '{{}}')))
+     'retries', retries, 'later', later,
+     'wait', coalesce(wait, '{{}}'), 'run', coalesce(run, '{{}}')))
    FROM counts LEFT JOIN waits USING (kind) LEFT JOIN runs USING (kind)) AS kinds
 """
 
@@ -87,26 +117,37 @@ def write(database: Database, *, actor: str) -> int:
     if last and last[0].fresh and not last[0].full:
         return 0
     start = last[0] if last else run(database, _NOW)[0]
+    return _write(database, start, actor)
+
+
+def _write(database: Database, start: Any, actor: str) -> int:
+    """``start``: where to go on from, of the last line if there is one."""
+    after_id = getattr(start, "id", 0)
+    news: Any = run(database, _READ, xid=start.xid, id=after_id, limit=EVENTS_A_LINE)[0]
+    next_due: Any = run(database, _NEXT_DUE, due_to=getattr(start, "due_to", None))[0]
+    kinds = _with_due(news.kinds or {}, next_due.kinds or {})
     totals = getattr(start, "totals", None)
-    return _write(database, start.xid, getattr(start, "id", 0), totals, actor)
-
-
-def _write(database: Database, xid: str, after_id: int, totals: Any, actor: str) -> int:
-    news: Any = run(database, _READ, xid=xid, id=after_id, limit=EVENTS_A_LINE)[0]
     data = {
-        "xid": news.xid or xid,
+        "xid": news.xid or start.xid,
         "id": news.id or after_id,
         "since": news.since.isoformat() if news.since else None,
         # There may be more than it could take.
         "full": news.read >= EVENTS_A_LINE,
-        "kinds": news.kinds or {},
-        "all": summed(news.kinds or {}),
-        "totals": minute_totals.carried(totals, news.kinds or {}, now_s=news.now_s),
+        "kinds": kinds,
+        "all": summed(kinds),
+        "due_to": next_due.due_to.isoformat(),
+        "totals": minute_totals.carried(totals, kinds, now_s=news.now_s),
         # What a claim reads by now, and over the lines how that has come about; None on SQLite.
         "claim": claim_cost.measured(database),
     }
     record(database, Event.MINUTE_STATS, scope=QUEUE, actor=actor, data=data)
     return int(news.read)
+
+
+def _with_due(kinds: Mapping[str, Any], due: Mapping[str, int]) -> dict[str, Any]:
+    """``kinds`` with the jobs for a later time whose time comes now."""
+    nothing = {"events": {}, "retries": 0, "later": 0, "wait": {}, "run": {}}
+    return {**kinds, **{k: {**kinds.get(k, nothing), "due": int(n)} for k, n in due.items()}}
 
 
 def summed(kinds: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,4 +164,5 @@ def summed(kinds: Mapping[str, Any]) -> dict[str, Any]:
         wait.update(kind["wait"])
         given_back = sum(kind["events"].get(name, 0) for name in (Event.RELEASED, Event.DEFERRED))
         retries += max(0, int(kind["retries"]) - given_back)
-    return {"events": events, "wait": wait, "retries": retries}
+    later, due = (sum(int(one.get(n) or 0) for one in kinds.values()) for n in ("later", "due"))
+    return {"events": events, "wait": wait, "retries": retries, "later": later, "due": due}

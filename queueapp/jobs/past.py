@@ -88,7 +88,9 @@ class Past:
         **told: Any,
     ) -> None:
         """Let a worker have signed first ``since`` and last ``seen`` seconds ago."""
-        data = {"slots": 2, "lost": 0, "kinds": ["demo.echo"], "lease_s": 60, "release": "", **told}
+        data = {"slots": 2, "lost": 0, "kinds": ["demo.echo"], "lease_s": 60, "release": ""}
+        # It is a name only: that no connection bears it says nothing.
+        data |= {"nameless": True, **told}
         scope = f"worker:{name}"
         for seconds in (max(since, seen), seen):
             self._event(Event.WORKER_SEEN, scope, seconds, actor=scope, data=data)

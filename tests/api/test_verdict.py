@@ -31,7 +31,7 @@ def test_everybody_is_given_the_same_verdict(
     client: FlaskClient, runner: FlaskCliRunner, scene: Scene
 ) -> None:
     scene.worker()
-    scene.minutes(claimed=100, retries=60, succeeded=100)
+    scene.minutes(claimed=100, retries=60, succeeded=75, retry_scheduled=25, upto=70)
     job = scene.due(200)
     slow = scene.running(150)
 
@@ -45,16 +45,25 @@ def test_everybody_is_given_the_same_verdict(
     assert found["evidence"]["oldest_due_id"] == job.id
     assert found["evidence"]["longest_id"] == slow.id
     assert found["evidence"]["oldest_due_at"].endswith("Z")
-    assert [(one["rule"], one["level"]) for one in found["also"]] == [("retry_storm", "amber")]
+    also = [(one["rule"], one["level"]) for one in found["also"]]
+    assert also == [("retry_storm", "amber"), ("failing", "amber")]
+    assert found["notes"] == []
     assert found["since"] < found["as_of"]
     assert (health["status"], health["verdict"], health["rule"]) == ("ok", "red", "stalled")
     assert said.exit_code == as_json.exit_code == 2
-    first, since, step, also = said.output.splitlines()
+    first, since, step, storm, failing = said.output.splitlines()
     assert first.startswith(f"RED Stalled: Job {job.id} (demo.echo) is due for 3 min 2")
     assert since.startswith("Since: ")
     assert step.endswith("cancel what is stuck. /jobs?status=running")
-    assert also.startswith("Also: amber Retry storm: 60 % of 500 starts")
+    assert storm.startswith("Also: amber Retry storm: 60 % of 400 starts")
+    assert failing.startswith("Also: amber Failing: 25 % of 900 attempts")
     assert json.loads(as_json.output)["rule"] == "stalled"
+
+    # It is over: a note, for whoever asks.
+    scene.minutes(1, succeeded=60)
+    [note] = body(client.get("/api/verdict"))["notes"]
+    assert runner.invoke(args=["verdict"]).output.splitlines()[-1] == f"Note: {note}"
+    assert note.startswith("Failing is over: ")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from flask import Flask
 from playwright.sync_api import Page, expect
 from sqlalchemy.orm import Session
@@ -56,5 +59,37 @@ def test_a_stall_shows_in_badge_title_and_icon_of_a_page_that_has_not_changed(
         page.unroute("**/*")
         refresh(page)
         expect(page.locator("#badge")).to_have_text("The queue: Healthy")
+    finally:
+        shared.life_s = 0.0
+
+
+@pytest.mark.slow
+def test_a_badge_that_nothing_refreshes_says_as_of_when_it_is(
+    page: Page, live_server: str, app: Flask, session: Session
+) -> None:
+    Scene(session).ended(400)
+    shared = judgement.shared(app)
+    shared.life_s = 0.001
+    badge = page.locator("#badge")
+    try:
+        page.clock.install()
+        # Frozen by the reader, and a page that never asks again.
+        for path in ("/", "/help"):
+            page.goto(f"{live_server}{path}")
+            expect(badge).to_have_text("The queue: Healthy")
+            if path == "/":
+                page.click("#pause")
+            page.clock.fast_forward(30_000)
+            expect(badge).to_have_text(re.compile(r"The queue: Healthy, as of \d\d:\d\d:\d\d"))
+            expect(badge).to_have_attribute("data-level", "unknown")
+            assert page.title().startswith("● HEALTHY, AS OF ")
+            assert "favicon-unknown" in str(page.get_attribute("#icon", "href"))
+
+        page.goto(live_server)
+        page.clock.fast_forward(30_000)
+        expect(page.locator("#panel")).to_have_attribute("data-stale", "")
+        page.click("#pause")
+        expect(badge).to_have_text("The queue: Healthy")
+        expect(page.locator("#panel")).not_to_have_attribute("data-stale", "")
     finally:
         shared.life_s = 0.0

@@ -17,11 +17,12 @@ from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
-from queueapp.commands.demo.incidents import clear, make
+from queueapp.commands.demo.incidents import apart, cast, clear, make
 from queueapp.commands.demo.incidents.cast import Cast
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS
 from queueapp.commands.demo.incidents.lock import workers_wait
 from queueapp.commands.demo.incidents.stage import CREW, IMPORT, MAIL, SYNC, NotOurs
+from queueapp.extensions import db
 from queueapp.jobs import audit, control, transitions
 from queueapp.jobs.models import Job, JobEvent
 from tests.console.conftest import words
@@ -68,6 +69,50 @@ def test_it_leads_to_its_verdict_and_goes_away_without_a_trace(
     assert (left["rule"], left["also"]) == ("healthy", [])
     assert session.scalars(sa.select(Job.id)).all() == [mine.id]
     assert set(session.scalars(sa.select(JobEvent.job_id))) == {mine.id}
+
+
+def test_it_has_a_database_of_its_own_that_nothing_else_can_hide_it_in(
+    app: Flask, session: Session, engine: sa.Engine
+) -> None:
+    """After a demo jobs have ended a moment ago, and failures of it are to be tried again."""
+    Scene(session).ended(1)
+    try:
+        place = apart(app)
+        assert apart(app).extensions["queue_settings"] == place.extensions["queue_settings"]
+        with place.app_context():
+            name = db.session.scalar(sa.text("SELECT current_database()"))
+            there = sa.text("SELECT count(*) FROM pg_tables WHERE tablename = 'jobs'")
+            tables = db.session.scalar(there)
+            db.session.close()
+            db.engine.dispose()
+        assert (name, tables) == ("queue_drill", 0)
+    finally:
+        outside = engine.execution_options(isolation_level="AUTOCOMMIT")
+        with outside.connect() as connection:
+            connection.execute(sa.text("DROP DATABASE IF EXISTS queue_drill WITH (FORCE)"))
+
+
+def test_after_a_roll_back_retried_jobs_end_it(
+    client: FlaskClient, session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cast, "_LINE_S", 0.0)
+    stage = make(session, "bad-deploy")
+    with Cast(stage, database_url) as played:
+        played.tick()
+        assert verdict(client)["rule"] == "failing"
+        # Its next step leads to jobs, for as long as there are some.
+        group = client.get(verdict(client)["next_path"])
+        assert "Retry all 840 failed" in words(group.text)
+
+        ids = session.scalars(sa.select(Job.id).where(Job.status == "failed")).all()
+        transitions.requeue(session, ids, actor="user:ana")
+        session.commit()
+        for _ in range(40):
+            played.tick()
+        found = verdict(client)
+
+    assert (found["level"], found["rule"]) == ("green", "healthy")
+    assert found["notes"][0].startswith("Failing is over: ")
 
 
 def test_an_incident_is_left_and_removed_by_command(

@@ -16,6 +16,7 @@ from queueapp.jobs.queries import failures
 from queueapp.jobs.status import Event, Status
 from tests.console.conftest import Console, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
+from tests.scenes import ago
 
 TRACE = """Traceback (most recent call last):
   File "/srv/lib/python3.11/site-packages/http/client.py", line 7, in call
@@ -84,6 +85,28 @@ def test_the_list_is_narrowed_to_causes_that_have_hit_a_kind(
     assert 'value="demo.fail"' in page
     assert console.client.get("/errors?kind=").location == "/errors"
     assert "has hit the kind <no>" in words(console.get("/errors?kind=<no>"))
+
+
+def test_a_cause_that_is_only_retried_says_since_when(
+    console: Console, session: Session, monkeypatch: Any
+) -> None:
+    """In a storm nothing has failed for good, and all of it is there to be seen."""
+    [fingerprint] = {fail(session, f"no account {n}", verb="retry") for n in range(3)}
+    session.commit()
+    for n, seconds in enumerate((7_300, 4_000, 300), 1):
+        lines = sa.select(JobEvent.job_id).distinct().order_by(JobEvent.job_id).offset(n - 1)
+        moved = sa.update(JobEvent).where(JobEvent.job_id == lines.limit(1).scalar_subquery())
+        session.execute(moved.values(created_at=ago(seconds)))
+    session.commit()
+
+    text = words(console.get(f"/errors/{fingerprint}"))
+
+    assert "failed for good 0 each is tried again so far waiting to run again 3" in text
+    assert "first seen 2h 01m ago, of the jobs that have it now last seen 5m 00s ago" in text
+
+    monkeypatch.setattr(failures, "TOLD", 2)
+    text = words(console.get(f"/errors/{fingerprint}"))
+    assert "of 1 that wait it is not looked up last seen 1h 06m ago, or later" in text
 
 
 def test_a_cause_is_new_since_the_deploy_that_brought_it(

@@ -192,7 +192,7 @@ def test_causes_that_could_not_be_read_are_not_said_to_be_none(
     monkeypatch.setattr(queries, "group_of", slow)
     page = words(console.get(f"/errors/{fingerprint}"))
     assert "KeyError" in page
-    assert "failed – waiting to run again – first seen – last seen –" in page
+    assert "failed for good – waiting to run again – first seen – last seen –" in page
 
 
 @pytest.mark.postgresql("advisory locks")

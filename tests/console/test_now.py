@@ -10,14 +10,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, queries, transitions
+from queueapp.jobs import control, minute_stats, queries, transitions
 from queueapp.jobs.queries import depth
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.verdict import statements
 from tests.console.conftest import Console, words
 from tests.console.hostile import MARK, TEXT
 from tests.factories import make_job
-from tests.scenes import ECHO, Scene
+from tests.scenes import ECHO, Scene, ago
 
 
 def later() -> datetime:
@@ -45,7 +45,7 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     console: Console, scene: Scene
 ) -> None:
     scene.worker()
-    scene.minutes(claimed=100, retries=60, succeeded=100)
+    scene.minutes(claimed=100, retries=60, succeeded=79, retry_scheduled=21)
     job = scene.due(200)
     slow = scene.running(150)
 
@@ -97,6 +97,40 @@ def test_the_numbers_of_the_moment_are_those_of_the_queue(
     assert "workers alive 1 1 running , 4 threads" in shown
 
 
+def test_before_a_minute_is_counted_nothing_is_called_zero(console: Console, scene: Scene) -> None:
+    """The first line of a worker that starts is only where the next one goes on."""
+    scene.worker()
+    make_job(scene.session)
+    minute_stats.write(scene.session, actor="housekeeping:w1")
+    scene.session.commit()
+
+    shown = words(console.get("/"))
+    kinds = console.get("/kinds")
+
+    assert "came and ended per minute – no minute is counted yet" in shown
+    assert "attempts that failed, 10 min – no minute is counted yet" in shown
+    assert "No minute has been counted yet." in shown
+    row = re.findall(r'<tr id="kind-demo.echo".*?</tr>', kinds, re.DOTALL)[0]
+    assert words(row).startswith(f"{ECHO} 1 0 0 0 – – – – –")
+
+
+def test_a_note_stands_below_the_banner_and_a_share_leads_to_no_empty_list(
+    console: Console, scene: Scene
+) -> None:
+    """Rolled back and retried: nothing is failed any more."""
+    scene.worker()
+    scene.minutes(failed=70, succeeded=30, upto=70)
+    scene.minutes(1, succeeded=90)
+    scene.ended(5)
+
+    page = console.get("/")
+
+    assert "Healthy Nothing is due" in words(page)
+    assert "Failing is over: 64 % of " in words(page)
+    assert '<b class="number__value">64 %</b>' in page
+    assert "0 for good in 1 h" in words(page)
+
+
 def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: Scene) -> None:
     scene.minutes(3, succeeded=7, failed=2, wait={"12": 9})
     make_job(scene.session)
@@ -125,6 +159,31 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
     assert "KeyError a.k2 and 2 more 3 0 1m 0" in words(page)
     assert "OSError demo.echo 0 1 –" in words(page)
     assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)
+
+
+def test_the_banner_this_page_and_the_causes_have_one_order(console: Console, scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(claimed=60, retry_scheduled=40, succeeded=20)
+    causes: list[tuple[str, int, dict[str, Any]]] = [
+        # A pile of yesterday, failures of this hour, and more that wait to be tried again.
+        ("a" * 16, 6, {"status": Status.FAILED, "finished_at": ago(9000)}),
+        ("b" * 16, 2, {"status": Status.FAILED, "finished_at": ago(60)}),
+        ("c" * 16, 3, {"available_at": later(), "attempts": 1}),
+        ("d" * 16, 4, {"status": Status.HELD, "held_for": "kind", "attempts": 1, "kind": "a.b"}),
+    ]
+    for fingerprint, count, fields in causes:
+        for _ in range(count):
+            make_job(scene.session, error_fingerprint=fingerprint, error_class="E", **fields)
+    scene.session.commit()
+
+    now, listed = console.get("/"), console.get("/errors")
+
+    order = [letter * 16 for letter in "dcba"]
+    assert re.findall(r'<tr id="group-(\w+)"', now) == order
+    assert re.findall(r'<tr id="cause-(\w+)"', listed) == order
+    # Of the kind that fails the first one.
+    of_kind = re.findall(r'<tr id="cause-(\w+)"', console.get(f"/errors?kind={ECHO}"))
+    assert f'<a href="/errors/{of_kind[0]}">Look at the first group of errors.' in now
 
 
 def test_what_people_did_last_says_who_and_why(console: Console, scene: Scene) -> None:

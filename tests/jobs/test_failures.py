@@ -9,10 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, queries, transitions
+from queueapp.jobs import control, minute_stats, queries, transitions
+from queueapp.jobs.database import run
 from queueapp.jobs.failure import described
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.queries.failed_so import failed_so
 from queueapp.jobs.status import Event, Status
 from tests.factories import HOLDER, claim_one, make_job, outcome
 from tests.jobs.plans import sequential_scans, statements_of
@@ -185,7 +187,9 @@ def test_no_look_at_failures_scans_a_table(session: Session, engine: sa.Engine) 
         queries.group_of(session, "f3", window, line, now, bound=10_000)
         newest = queries.newest_alike(session, "f3")
         queries.fields_of(session, newest[:3])
+        failed_so(session, "f3", newest, now)
         queries.last_deploy(session, now)
+        run(session, minute_stats._NEXT_DUE, due_to=None)
 
     assert (window.is_cut, line.is_cut, number) == (True, False, 1)
     # A bound of the list, and one more.

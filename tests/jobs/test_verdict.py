@@ -9,10 +9,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, minute_stats, partitions
+from queueapp.jobs import control, minute_stats, partitions, transitions
 from queueapp.jobs.claim import Holder
-from queueapp.jobs.models import JobEvent
+from queueapp.jobs.connection_names import connection_name
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.queries.oldest import Transactions
+from queueapp.jobs.queries.oldest import transactions as transactions_of
 from queueapp.jobs.status import Event, Status
+from queueapp.jobs.transitions import NewJob
 from queueapp.jobs.verdict import (
     RULES,
     Level,
@@ -27,6 +31,7 @@ from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
 from queueapp.jobs.verdict.facts import System
 from queueapp.jobs.verdict.minutes import read_minutes
 from queueapp.jobs.why import statement as why_statement
+from queueapp.jobs.workers import Connections
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.filling import FINISHED, analyze, fill
 from tests.jobs.plans import sequential_scans, statements_of
@@ -122,6 +127,22 @@ def test_a_worker_without_threads_is_none_and_one_that_stopped_says_why(scene: S
     assert "1 live worker without a thread" in judged(scene).first.sentence
     scene.worker("w3")
     assert rules(judged(scene)) == ["healthy"]
+
+
+def test_a_program_elsewhere_lives_as_long_as_it_renews(scene: Scene) -> None:
+    """At a long job it asks for no other, and so does not sign."""
+    scene.worker("token:gpu:1a", seen=400, since=500, via="api")
+    scene.due(5)
+    scene.running(390, by="token:gpu", lease_expires_at=ago(-50))
+    assert "no_workers" not in rules(judged(scene))
+
+    scene.session.execute(
+        sa.text(
+            "UPDATE jobs SET lease_expires_at = now() + interval '15 s' WHERE status = 'running'"
+        )
+    )
+    scene.session.commit()
+    assert "no_workers" in rules(judged(scene))
 
 
 def test_leases_that_ran_out_and_nobody_to_sweep_them_are_red(scene: Scene) -> None:
@@ -242,7 +263,11 @@ def test_waiting_behind_busy_workers_is_no_stall(scene: Scene, status: Status) -
     scene.due(200)
     scene.ended(20, status, started_at=ago(30))
 
-    assert rules(judged(scene)) == ["healthy"]
+    found = judged(scene)
+    assert rules(found) == ["healthy"]
+    assert "has waited 3 min 20 s: the line moves, an attempt ended 20 s ago" in (
+        found.first.sentence
+    )
 
 
 def test_cancelling_what_waits_moves_nothing_on(scene: Scene) -> None:
@@ -272,7 +297,9 @@ def test_attempts_that_are_to_be_tried_again_are_ends_as_well(
 def test_a_worker_that_has_just_started_may_take_a_moment(scene: Scene) -> None:
     scene.due(20_000)
     scene.worker(since=30)
-    assert rules(judged(scene)) == ["healthy"]
+    found = judged(scene)
+    assert rules(found) == ["healthy"]
+    assert ": the workers began 30 s ago" in found.first.sentence
 
 
 @pytest.mark.parametrize(
@@ -310,7 +337,10 @@ def test_a_line_behind_runs_that_take_as_long_as_ever_is_no_stall(
     for seconds in running:
         scene.running(seconds)
 
-    assert judged(scene).first.rule == found
+    first = judged(scene).first
+
+    assert first.rule == found
+    assert first.evidence.get("waits_for") == ("full" if found == "healthy" else None)
 
 
 def test_a_job_that_came_late_for_its_own_time_has_not_waited(scene: Scene) -> None:
@@ -487,7 +517,10 @@ def test_a_storm_is_when_most_starts_are_retries(
     scene: Scene, starts: int, retries: int, level: Level
 ) -> None:
     scene.worker()
-    scene.minutes(claimed=starts, retries=retries, succeeded=starts)
+    failed = starts // 4
+    scene.minutes(
+        claimed=starts, retries=retries, succeeded=starts - failed, retry_scheduled=failed
+    )
     make_job(
         scene.session, kind=ECHO, available_at=ago(-60), attempts=1, error_class="ConnectionError",
         error_fingerprint="f1",
@@ -496,30 +529,49 @@ def test_a_storm_is_when_most_starts_are_retries(
 
     found = judged(scene)
 
-    assert found.level is level
-    if level is not Level.GREEN:
+    if level is Level.GREEN:
+        assert "retry_storm" not in rules(found)
+    else:
+        assert found.level is level
         assert f"{retries} % of {starts * 5} starts in 5 minutes are retries" in (
             found.first.sentence
         )
         assert "most of demo.echo: ConnectionError" in found.first.sentence
-        assert found.first.step.paths == ("/errors/f1", "/jobs?status=retrying&kind=demo.echo")
+        assert found.first.step.paths == ("/errors/f1",)
         # Since the first line of the twelve.
         assert 700 <= seconds_since(found) <= 760
+
+
+def test_retries_that_go_well_again_are_no_storm(scene: Scene) -> None:
+    """The provider is back: what was on hold is worked off."""
+    scene.worker()
+    scene.minutes(claimed=100, retries=80, retry_scheduled=80, succeeded=20)
+    scene.minutes(1, upto=9, claimed=30, retries=30, succeeded=10, retry_scheduled=20)
+    assert rules(judged(scene)) == ["retry_storm", "failing"]
+
+    scene.minutes(1, upto=8, claimed=100, retries=100, succeeded=100)
+    found = judged(scene)
+
+    assert rules(found) == ["healthy"]
+    assert "failed, most of demo.echo; of its 100 attempts since " in found.notes[0]
 
 
 def test_what_is_put_off_again_and_again_is_no_storm(scene: Scene) -> None:
     """Jobs that have failed once, and ask to wait each time that they are looked at."""
     scene.worker()
-    scene.minutes(claimed=300, deferred=200, retries=200, succeeded=100)
+    scene.minutes(claimed=300, deferred=200, retries=200, succeeded=70, retry_scheduled=30)
 
-    assert rules(judged(scene)) == ["healthy"]
+    assert rules(judged(scene)) == ["failing"]
 
 
 def test_the_error_of_another_kind_is_not_blamed(scene: Scene) -> None:
     scene.worker()
     scene.minutes(failed=60)
     scene.ended(60, Status.FAILED, kind="a.b", error_fingerprint="f1", error_class="KeyError")
-    assert judged(scene).first.sentence.endswith("failed, most of demo.echo.")
+    found = judged(scene)
+    assert found.first.sentence.endswith("failed, most of demo.echo.")
+    # No list of jobs would have one that failed so.
+    assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
 
     # One cause, and another kind was hit last.
     scene.ended(70, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
@@ -543,6 +595,71 @@ def test_failures_are_told_by_their_share(scene: Scene, failed: int, level: Leve
             in (found.first.sentence)
         )
         assert found.first.step.paths[0] == "/errors/f1"
+
+
+@pytest.mark.parametrize(
+    ("since", "level"),
+    [
+        # As bad as before.
+        ({"failed": 14, "succeeded": 6}, Level.RED),
+        # Not enough to say that it is over; a quarter of it is a sign.
+        ({"succeeded": 4}, Level.RED),
+        ({"succeeded": 5}, Level.AMBER),
+        ({"succeeded": 19}, Level.AMBER),
+        ({"succeeded": 20}, Level.GREEN),
+        ({"succeeded": 17, "failed": 3}, Level.GREEN),
+    ],
+)
+def test_failures_are_over_when_the_newest_attempts_go_well(
+    scene: Scene, since: dict[str, Any], level: Level
+) -> None:
+    """A bad deploy was rolled back, and what had failed was retried: no row is failed any more."""
+    scene.worker()
+    scene.minutes(failed=70, succeeded=30, upto=70)
+    scene.minutes(1, **since)
+
+    found = judged(scene)
+
+    assert found.level is level
+    ended = sum(since.values())
+    said = f"most of demo.echo; of its {ended} attempts since "
+    if level is Level.GREEN:
+        assert rules(found) == ["healthy"]
+        [note] = found.notes
+        assert note.startswith("Failing is over: 6")
+        assert said in note
+        assert note.endswith(f" UTC {since.get('failed', 'none')} failed.")
+    else:
+        assert found.notes == ()
+        assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
+        assert (said in found.first.sentence) is ("failed" not in since)
+        assert found.first.evidence["attempts_since"] == (0 if "failed" in since else ended)
+
+
+def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(failed=70, upto=70)
+    scene.minutes(1, kind="a.b", succeeded=60)
+    assert judged(scene).level is Level.RED
+
+    # On purpose nothing of it starts: neither does it fail.
+    control.hold_kind(scene.session, ECHO, actor="user:ana", reason="provider down")
+    scene.session.commit()
+    assert rules(judged(scene)) == ["healthy"]
+
+
+def test_the_group_of_now_is_blamed_and_not_the_largest_that_is_left(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(failed=60)
+    for n in range(3):
+        scene.ended(7000 + n, Status.FAILED, error_fingerprint="old", error_class="KeyError")
+    make_job(
+        scene.session, Status.HELD, held_for="kind", attempts=1, error_class="OSError",
+        error_fingerprint="new",
+    )  # fmt: skip
+    scene.session.commit()
+
+    assert judged(scene).first.step.paths == ("/errors/new",)
 
 
 def test_a_group_that_came_with_the_deploy_is_called_new(scene: Scene) -> None:
@@ -594,9 +711,13 @@ def test_a_high_priority_that_nobody_can_run_does_not_flow(scene: Scene) -> None
     scene.worker()
     scene.ended(5)
     scene.due(900)
-    scene.due(30, kind="crm.sync", priority=10)
+    scene.due(930, kind="crm.sync", priority=10)
 
-    assert rules(judged(scene)) == ["healthy"]
+    found = judged(scene, thresholds=Thresholds(starving=920, stalled=5))
+    assert rules(found) == ["no_worker_for_kind"]
+    found = judged(scene, thresholds=Thresholds(starving=940))
+    assert rules(found) == ["healthy"]
+    assert ": no live worker runs its kind crm.sync" in found.first.sentence
 
 
 def test_a_kind_on_hold_on_purpose_does_not_starve(scene: Scene) -> None:
@@ -627,6 +748,48 @@ def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Sce
     assert found.first.sentence.endswith("At these rates the line never empties.")
 
 
+@pytest.mark.postgresql("time that is set back")
+def test_what_is_scheduled_has_not_come_before_it_is_due(scene: Scene) -> None:
+    session = scene.session
+
+    def count_and_wait() -> int:
+        minute_stats.write(session, actor="housekeeping:w1")
+        session.execute(
+            sa.text(
+                """UPDATE job_events SET created_at = created_at - interval '60 s', data = CASE
+                WHEN data ? 'due_to' THEN data || jsonb_build_object(
+                  'due_to', (data->>'due_to')::timestamptz - interval '60 s') ELSE data END"""
+            )
+        )
+        minute = sa.text("interval '60 s'")
+        back = {"available_at": Job.available_at - minute, "created_at": Job.created_at - minute}
+        session.execute(sa.update(Job).values(back))
+        session.commit()
+        hour = reading.read(session, job_timeout_s=60).hour
+        session.rollback()
+        assert hour is not None
+        assert sum(one.arrived for one in hour.minutes) == sum(one.arrived for one in hour.recent)
+        return sum(one.arrived for one in hour.minutes)
+
+    long_ago: dict[str, Any] = {"created_at": ago(7200), "available_at": ago(-7200)}
+    for attempts in (0, 0, 1):
+        make_job(session, kind=ECHO, attempts=attempts, **long_ago)
+    session.commit()
+    count_and_wait()
+    new = [NewJob(kind=ECHO, payload={"message": ""}, delay_s=s) for s in (0, 30, 3600, 9000)]
+    transitions.enqueue(session, new, producer="p", actor="token:p", via="api")
+    session.commit()
+    assert count_and_wait() == 2
+
+    # The hour of those that were created long ago comes; a retry has come before.
+    soon = sa.update(Job).where(Job.available_at.between(ago(-7000), ago(-7200)))
+    session.execute(soon.values(available_at=ago(-50)))
+    session.commit()
+    assert count_and_wait() == 4
+    # Each comes once.
+    assert count_and_wait() == 4
+
+
 def test_what_waited_behind_a_pause_may_take_its_time(scene: Scene) -> None:
     scene.worker()
     scene.ended(5)
@@ -636,7 +799,14 @@ def test_what_waited_behind_a_pause_may_take_its_time(scene: Scene) -> None:
     scene.due(1100)
     scene.running(3, priority=10)
 
-    assert rules(judged(scene)) == ["healthy"]
+    found = judged(scene)
+
+    assert rules(found) == ["healthy"]
+    # Green stands over a line that waits: it says why.
+    assert found.first.sentence.startswith(
+        "The oldest due job has waited 18 min 20 s: the pause ended 1 min 0 s ago · "
+    )
+    assert found.first.evidence["waits_for"] == "lifted"
 
 
 @pytest.mark.parametrize(
@@ -702,18 +872,59 @@ def test_fewer_workers_than_expected_are_missed(scene: Scene) -> None:
     [
         (System(2, None), ["ledger_ends"]),
         (System(-1, 1900.0), ["ledger_ends", "old_transaction"]),
-        (System(14, 60.0), ["healthy"]),
+        (System(14, 60.0, hidden=2, role="queue"), ["healthy"]),
     ],
 )
 def test_the_database_is_looked_after(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, system: System, found: list[str]
 ) -> None:
     monkeypatch.setattr(partitions, "days_ahead", lambda _database: system.days_ahead)
-    monkeypatch.setattr(
-        reading, "oldest_transaction_s", lambda _database: system.oldest_transaction_s
-    )
+    open_ = Transactions(system.oldest_transaction_s, system.hidden, system.role)
+    monkeypatch.setattr(reading, "transactions", lambda _database: open_)
 
-    assert rules(judged(scene)) == found
+    verdict = judged(scene)
+
+    assert rules(verdict) == found
+    told = [
+        "How long transactions of other roles have been open cannot be seen: 2 connections of"
+        " theirs are hidden from queue (GRANT pg_read_all_stats TO queue)."
+    ]
+    assert list(verdict.notes) == (told if system.hidden else [])
+
+
+@pytest.mark.postgresql("roles")
+def test_what_may_not_be_seen_of_others_is_no_green(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE ROLE blind_one"))
+        connection.execute(sa.text("SET LOCAL ROLE blind_one"))
+        with engine.begin() as rival:
+            rival.execute(sa.text("SELECT pg_current_xact_id()"))
+            blind = transactions_of(connection)
+        connection.rollback()
+
+    assert blind.oldest_s is None
+    assert blind.hidden >= 1
+    assert blind.role == "blind_one"
+
+
+def test_a_worker_whose_connections_are_gone_lives_no_more(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page of the workers has it: it signed a moment ago, and is unconnected."""
+    known: dict[str, int] = {}
+    monkeypatch.setattr(reading, "connections", lambda *_a, **_k: Connections(known))
+    scene.worker(nameless=False)
+    scene.running(20, by="worker:w1:1:aa")
+    scene.due(5)
+
+    found = judged(scene, expected_workers=1)
+
+    assert rules(found) == ["no_workers", "stale_worker"]
+    seen = r"w1:1:aa is unconnected, it was seen \d\.\d s ago"
+    assert re.search(f"; {seen}; 1 job is due", found.first.sentence)
+    assert re.search(f"Worker {seen} and holds 1 job", found.others[0].sentence)
+    known[connection_name("work", "w1:1:aa")] = 2
+    assert rules(judged(scene, expected_workers=1)) == ["healthy"]
 
 
 # Order, and what is not known
@@ -846,8 +1057,8 @@ def test_every_reading_is_one_statement_without_a_sequential_scan(
         found = verdict(connection, job_timeout_s=60)
 
     assert found.unread == ()
-    # The bound on time, six readings, and the database itself.
-    assert len(sent) <= 10
+    # The bound on time, six readings, who is connected, and the database itself.
+    assert len(sent) <= 11
     session.execute(sa.text("SET LOCAL enable_seqscan = off"))
     assert sequential_scans(session, sent) == []
 

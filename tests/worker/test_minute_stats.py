@@ -40,7 +40,7 @@ def test_minute_stats_count_each_event_once(
     echo = second.data["kinds"]["demo.echo"]
     assert echo["events"] == {"enqueued": 3, "claimed": 3, "succeeded": 3}
     assert sum(echo["wait"].values()) == sum(echo["run"].values()) == 3
-    whole = {"events": echo["events"], "wait": echo["wait"], "retries": 0}
+    whole = {"events": echo["events"], "wait": echo["wait"], "retries": 0, "later": 0, "due": 0}
     assert second.data["all"] == whole
 
 

@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# Of a hundred calls: 70 are well, 14 meet a fault, 7 a limit, 7 are slow, 2 are not wanted at all.
-_MOODS = {"well": 70, "fault": 14, "limit": 7, "slow": 7, "gone": 2}
+# Of a hundred calls: 85 are well, 5 meet a fault, 2 a limit, 7 are slow, 1 is not wanted at all.
+MOODS = {"well": 85, "fault": 5, "limit": 2, "slow": 7, "gone": 1}
 _STATUS = {"well": 200, "fault": 503, "limit": 429, "slow": 200, "gone": 410}
 
 
@@ -24,7 +24,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Read the delivery and answer it by mood."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        [mood] = random.choices(list(_MOODS), list(_MOODS.values()))  # noqa: S311
+        [mood] = random.choices(list(MOODS), list(MOODS.values()))  # noqa: S311
         if mood == "slow":
             time.sleep(1.5)
         self._answer(_STATUS[mood], f"{mood}\n".encode())

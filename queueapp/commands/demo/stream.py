@@ -13,15 +13,18 @@ _HOOKS = ("order.paid", "order.shipped", "user.created", "invoice.sent")
 
 
 def jobs(receiver: str, rng: random.Random) -> Iterator[Job]:
-    """Yield bodies for ``POST /api/jobs``, for ever. ``receiver`` is the host of the webhooks."""
+    """Yield bodies for ``POST /api/jobs``, for ever. ``receiver`` is the host of the webhooks.
+
+    About one attempt in ten fails: there is something to look at, and the queue is well.
+    """
     makers: dict[Callable[[], Job], int] = {
-        lambda: _job("demo.echo", message=f"Hello, {rng.choice(_NAMES)}"): 34,
-        lambda: _webhook(receiver, rng): 26,
-        lambda: _job("demo.sleep", seconds=round(rng.uniform(0.5, 4), 1)): 14,
-        lambda: _job("demo.flaky", fail_first=rng.randint(1, 2)): 12,
+        lambda: _job("demo.echo", message=f"Hello, {rng.choice(_NAMES)}"): 43,
+        lambda: _webhook(receiver, rng): 28,
+        lambda: _job("demo.sleep", seconds=round(rng.uniform(0.5, 4), 1)): 17,
         lambda: _job("demo.slow", seconds=rng.randint(8, 20), steps=40): 7,
-        lambda: _job("demo.flaky", probability=0.6) | {"max_attempts": 3}: 4,
-        lambda: _job("demo.fail", message="the report has no rows") | {"max_attempts": 2}: 3,
+        lambda: _job("demo.flaky", fail_first=rng.randint(1, 2)): 2,
+        lambda: _job("demo.flaky", probability=0.6) | {"max_attempts": 3}: 2,
+        lambda: _job("demo.fail", message="the report has no rows") | {"max_attempts": 2}: 1,
     }
     while True:
         [make] = rng.choices(list(makers), list(makers.values()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row
@@ -17,6 +17,7 @@ from sqlalchemy import Row
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import blanked
+from queueapp.jobs.queries.failed_so import failed_so
 
 # Failures that groups are made of, and waiting jobs that are looked at.
 WINDOW = 1_000
@@ -24,8 +25,13 @@ LINE_LIMIT = 2_000
 # Failures of one cause that are counted in a list of causes.
 COUNTED = 1_000
 MOST_GROUPS = 30
+# A cause of now comes before one of last week, however many jobs that one has left.
+LATELY_S = 3_600
+LATELY = timedelta(seconds=LATELY_S)
 BUCKETS = 30
 SHOWN_IDS = 10
+# Waiting jobs of one cause of which it is told when they failed.
+TOLD = 500
 _MESSAGE = 500
 
 _NEWEST = """
@@ -54,7 +60,7 @@ SELECT s.status, s.looked, g.* FROM (
 ) s LEFT JOIN LATERAL (
   SELECT error_fingerprint, kind, max(error_class) AS error_class, count(*) AS jobs,
     min(max_attempts - attempts) AS least_left, max(max_attempts - attempts) AS most_left,
-    (array_agg(id ORDER BY id))[1:{SHOWN_IDS}] AS ids
+    (array_agg(id ORDER BY id))[1:%(most_ids)s] AS ids
   FROM looked l
   WHERE l.status = s.status AND error_fingerprint IS NOT NULL
     AND error_fingerprint = coalesce(%(fingerprint)s::text, error_fingerprint)
@@ -92,7 +98,11 @@ class Window:
 
 @dataclass
 class Waiting:
-    """Jobs that wait with one last error, among those looked at."""
+    """Jobs that wait with one last error, among those looked at.
+
+    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; only of
+    one cause, see ``group_of``.
+    """
 
     queued: int = 0
     held: int = 0
@@ -101,6 +111,14 @@ class Waiting:
     most_left: int | None = None
     ids: list[int] = field(default_factory=list)
     error_class: str | None = None
+    told: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    @property
+    def jobs(self) -> int:
+        """How many."""
+        return self.queued + self.held
 
 
 @dataclass(frozen=True)
@@ -118,12 +136,14 @@ class Group:
     ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
     ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
     ``message``: of the newest, with ? for what varies. ``buckets``: the window's, over time.
+    ``lately``: those of the window that failed within LATELY, and all that wait.
     """
 
     fingerprint: str
     error_class: str | None = None
     message: str | None = None
     failed: int = 0
+    lately: int = 0
     all_failed: int = 0
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -131,6 +151,17 @@ class Group:
     kinds: Counter[str] = field(default_factory=Counter)
     waiting: Waiting = field(default_factory=Waiting)
     buckets: list[int] = field(default_factory=list)
+
+    @property
+    def first_seen_at(self) -> datetime | None:
+        """When the first failed so of all that have it: that are failed, and that wait."""
+        known = [at for at in (self.first_at, self.waiting.first_at) if at]
+        return min(known, default=None)
+
+    @property
+    def last_seen_at(self) -> datetime | None:
+        """When the last of them did."""
+        return max((at for at in (self.last_at, self.waiting.last_at) if at), default=None)
 
 
 def failure_window(database: Database, *, limit: int = WINDOW) -> Window:
@@ -148,7 +179,8 @@ def waiting_line(
     ``fingerprint``: only of this cause.
     """
     causes: dict[str, Waiting] = {}
-    rows = run(database, _WAITING, fingerprint=fingerprint, limit=limit)
+    most_ids = SHOWN_IDS if fingerprint is None else TOLD
+    rows = run(database, _WAITING, fingerprint=fingerprint, limit=limit, most_ids=most_ids)
     for row in rows:
         if row.error_fingerprint is not None:
             _add(causes.setdefault(row.error_fingerprint, Waiting()), row)
@@ -164,7 +196,7 @@ def groups_of(
     kind: str | None = None,
     most: int = MOST_GROUPS,
 ) -> tuple[list[Group], int]:
-    """The causes of both, most failures first, ``most`` of them; and how many there are.
+    """The causes of both, as ``rank`` has them, ``most`` of them; and how many there are.
 
     ``kind``: only causes that have hit it, whole.
     """
@@ -173,21 +205,26 @@ def groups_of(
         if row.error_fingerprint is not None:
             group = found.setdefault(row.error_fingerprint, Group(row.error_fingerprint))
             group.failed += 1
+            group.lately += row.finished_at > now - LATELY
             group.kinds[row.kind] += 1
     for fingerprint, waiting in line.causes.items():
         group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
         group.waiting = waiting
+        group.lately += waiting.jobs
         group.kinds.update(waiting.kinds)
     hit = [group for group in found.values() if kind is None or kind in group.kinds]
-    ordered = sorted(
-        hit, key=lambda g: (-g.failed, -g.waiting.queued, -g.waiting.held, g.fingerprint)
-    )
+    ordered = sorted(hit, key=lambda g: rank(g.lately, g.failed + g.waiting.jobs, g.fingerprint))
     shown = ordered[:most]
     _detail(database, shown, COUNTED)
     for group in shown:
         mine = (r.finished_at for r in window.rows if r.error_fingerprint == group.fingerprint)
         group.buckets = buckets_of(mine, window.start, now)
     return shown, len(ordered)
+
+
+def rank(lately: int, jobs: int, fingerprint: str) -> tuple[int, int, str]:
+    """The order of causes, wherever they are told; ``jobs``: all that have it, as far as read."""
+    return -lately, -jobs, fingerprint
 
 
 def group_of(
@@ -201,6 +238,9 @@ def group_of(
     group.kinds = Counter(row.kind for row in mine) + group.waiting.kinds
     group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
     _detail(database, [group], bound)
+    waits = group.waiting
+    when = failed_so(database, fingerprint, waits.ids[:TOLD], now)
+    waits.told, waits.first_at, waits.last_at = when.jobs, when.first_at, when.last_at
     return group
 
 
@@ -232,7 +272,7 @@ def _add(waiting: Waiting, row: Row[Any]) -> None:
     lefts = [n for n in (waiting.least_left, row.least_left) if n is not None]
     waiting.least_left = min(lefts, default=None)
     waiting.most_left = max(waiting.most_left or 0, row.most_left)
-    waiting.ids = sorted({*waiting.ids, *row.ids})[:SHOWN_IDS]
+    waiting.ids = sorted({*waiting.ids, *row.ids})
     waiting.error_class = waiting.error_class or row.error_class
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from queueapp.jobs.queries import deploys, failures, payloads
+from queueapp.jobs.queries import deploys, failed_so, failures, payloads
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 
 _LOOKED = """
@@ -35,14 +35,14 @@ def _waiting(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
                 given["fingerprint"] in (None, row.error_fingerprint)
             ):
                 groups[row.error_fingerprint, row.kind].append(row)
-        told = [(*cause, *_told(rows)) for cause, rows in groups.items()]
+        told = [(*cause, *_told(rows, given["most_ids"])) for cause, rows in groups.items()]
         answers += [(status, len(looked), *one) for one in told or [(None,) * len(_GROUP)]]
     return made(("status", "looked", *_GROUP), answers)
 
 
-def _told(rows: Sequence[Row[Any]]) -> tuple[Any, ...]:
+def _told(rows: Sequence[Row[Any]], most_ids: int) -> tuple[Any, ...]:
     left = [row.max_attempts - row.attempts for row in rows]
-    ids = sorted(row.id for row in rows)[: failures.SHOWN_IDS]
+    ids = sorted(row.id for row in rows)[:most_ids]
     error_class = max((row.error_class for row in rows if row.error_class), default=None)
     return error_class, len(rows), min(left), max(left), ids
 
@@ -58,6 +58,18 @@ SELECT f.value AS fingerprint,
   substr(newest.error_message, 1, 500) AS message,
   (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_ALIKE} LIMIT :bound)) AS failed
 FROM json_each(:fingerprints) f LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
+""",
+)
+
+reworded(
+    failed_so._FAILED_SO,
+    """
+SELECT count(at) AS jobs, min(at) AS "first_at [instant_text]", max(at) AS "last_at [instant_text]"
+FROM (
+  SELECT max(e.created_at) AS at FROM json_each(:ids) w JOIN job_events e ON e.job_id = w.value
+  WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = :fingerprint
+    AND e.created_at >= :lately AND e.created_at < :tomorrow
+  GROUP BY w.value)
 """,
 )
 

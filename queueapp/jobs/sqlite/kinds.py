@@ -30,12 +30,14 @@ def _hour(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     since: datetime = given["since"]
     lines = [row for row in fetch(connection, _LINES, **given) if row.created_at > since]
     found: dict[str, dict[str, Counter[str]]] = defaultdict(
-        lambda: {part: Counter() for part in _PARTS}
+        lambda: {part: Counter() for part in (*_PARTS, "times")}
     )
     for row in lines:
         for kind, told in row.data["kinds"].items():
             for part, name in _PARTS.items():
                 found[kind][part].update(told.get(name, {}))
+            for name in ("later", "due"):
+                found[kind]["times"][name] += told.get(name) or 0
     last, first = (lines[0], lines[-1]) if lines else (None, None)
     upto = last.created_at if last else None
     begun = (first.data.get("since") or first.created_at.isoformat()) if first else None

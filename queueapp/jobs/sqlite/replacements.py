@@ -74,6 +74,11 @@ def made(names: Sequence[str], values: Sequence[Sequence[Any]]) -> Sequence[Row[
     return result.all()
 
 
+def row_of(**fields: Any) -> Sequence[Row[Any]]:
+    """The only row, by its columns."""
+    return made(tuple(fields), [tuple(fields.values())])
+
+
 @contextmanager
 def _alone(connection: Connection) -> Iterator[None]:
     """All or nothing, without another writer: what one statement is in PostgreSQL."""

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs import control, database, holds, minute_stats, partitions
+from queueapp.jobs.instants import read_instant
 from queueapp.jobs.sqlite.events import control_event, log
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock
@@ -62,7 +63,8 @@ reworded(
     minute_stats._LAST,
     """
 SELECT data ->> 'xid' AS xid, data ->> 'id' AS id, data ->> 'full' AS full,
-  created_at > shifted(now(), -:every) AS fresh, data -> 'totals' AS "totals [json_text]"
+  created_at > shifted(now(), -:every) AS fresh, data -> 'totals' AS "totals [json_text]",
+  data ->> 'due_to' AS due_to
 FROM job_events
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND data ->> 'drill' IS NULL
 ORDER BY id DESC LIMIT 1
@@ -74,6 +76,15 @@ _NEWS = """
 SELECT id, kind, event, attempt, data, created_at FROM job_events
 WHERE id > :id ORDER BY id LIMIT :limit
 """
+_AHEAD = timedelta(seconds=minute_stats.AHEAD_S)
+_NEXT_DUE = f"""
+SELECT kind, count(*) AS n FROM (
+  SELECT kind, available_at, created_at FROM jobs
+  WHERE status = 'queued' AND available_at > :since AND available_at <= :upto
+    AND attempts = 0 AND handbacks = 0
+    AND available_at > shifted(created_at, {minute_stats.AHEAD_S})
+  LIMIT {minute_stats.MOST_DUE}) GROUP BY 1
+"""
 
 
 @instead_of(minute_stats._READ)
@@ -83,10 +94,12 @@ def _news(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         lambda: {"events": Counter(), "wait": Counter(), "run": Counter()}
     )
     retries: Counter[str] = Counter()
+    later: Counter[str] = Counter()
     for row in rows:
         if row.kind is not None:
             kinds[row.kind]["events"][row.event] += 1
             retries[row.kind] += row.event == "claimed" and (row.attempt or 0) > 1
+            later[row.kind] += row.event == "enqueued" and _is_ahead(row)
             name = "wait" if row.event == "claimed" else "run"
             ms = (row.data or {}).get(f"{name}_ms")
             if ms is not None:
@@ -97,10 +110,26 @@ def _news(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         "read": len(rows),
         "since": min((row.created_at for row in rows), default=None),
         "now_s": int(clock().timestamp()),
-        "kinds": {kind: {**parts, "retries": retries[kind]} for kind, parts in kinds.items()}
+        "kinds": {
+            kind: {**parts, "retries": retries[kind], "later": later[kind]}
+            for kind, parts in kinds.items()
+        }
         or None,
     }
     return made(tuple(found), [tuple(found.values())])
+
+
+def _is_ahead(row: Row[Any]) -> bool:
+    due_at = (row.data or {}).get("available_at")
+    return due_at is not None and read_instant(due_at) > row.created_at + _AHEAD
+
+
+@instead_of(minute_stats._NEXT_DUE)
+def _next_due(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    now = clock()
+    since = max(now, read_instant(given["due_to"])) if given["due_to"] else now
+    rows = fetch(connection, _NEXT_DUE, since=since, upto=now + _AHEAD)
+    return made(("due_to", "kinds"), [(now + _AHEAD, {row.kind: row.n for row in rows})])
 
 
 def _bucket(ms: float) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from queueapp.jobs.queries import actions
+from queueapp.jobs.queries import actions, failures
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.sqlite.reads import _DEPTHS, _LATEST, _OF_PRIORITY
-from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
+from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, row_of
 from queueapp.jobs.sqlite.values import clock, clock_text
-from queueapp.jobs.sqlite.why import _LINES
 from queueapp.jobs.verdict import statements
 from queueapp.jobs.why.statement import MOST_RUNNING
 
@@ -40,7 +39,8 @@ SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT {statements.TAIL
 _TRIED = f"""
 SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at
 FROM jobs
-WHERE attempts > 0 AND (status IN ('running', 'queued') OR status = 'failed' AND finished_at > :day)
+WHERE attempts > 0 AND (status IN ('running', 'queued') OR status = 'held' AND held_for = 'kind'
+  OR status = 'failed' AND finished_at > :day)
 ORDER BY id DESC LIMIT {statements.MOST_SOONEST}
 """
 _HISTORY = "SELECT id, event, data, created_at FROM job_events WHERE job_id = :id ORDER BY id"
@@ -56,7 +56,7 @@ ORDER BY id DESC LIMIT :looked_at
 @instead_of(statements.SWITCHES)
 def _switches(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     latest = fetch(connection, _LATEST, **given)
-    return _one(now=clock(), switches=[dict(row._mapping) for row in latest])
+    return row_of(now=clock(), switches=[dict(row._mapping) for row in latest])
 
 
 @instead_of(statements.LINE)
@@ -65,7 +65,7 @@ def _line(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     begun = [row for row in running if row.started_at]
     holders, kinds = _by(running, "locked_by"), _by(begun, "kind")
     cut = {row.id for row in begun if _is_cut(row, given["job_timeout"])}
-    return _one(
+    return row_of(
         now=now,
         heads=_heads(connection, given["kinds"]),
         running=len(running),
@@ -141,61 +141,6 @@ def _ended_at(connection: Connection) -> datetime | None:
     return max(ends, default=None)
 
 
-@instead_of(statements.MINUTES)
-def _minutes(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-    now = clock()
-    lines = fetch(connection, _LINES, **given, lines=statements.MOST_LINES)
-    hour = [row for row in lines if row.created_at > now - timedelta(minutes=62)]
-    recent = [row for row in hour if row.created_at > now - timedelta(seconds=630)]
-    runs: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in lines[: statements.RUN_LINES]:
-        for kind in given["running"]:
-            runs[kind].update(row.data["kinds"].get(kind, {}).get("run", {}))
-    return _one(
-        now=now,
-        # Nobody can be in the middle of a write when a line is made.
-        uncounted_at=None,
-        minutes=[_minute(row) for row in reversed(hour)],
-        recent=_recent(recent),
-        runs=runs,
-    )
-
-
-def _minute(row: Row[Any]) -> dict[str, Any]:
-    kinds = row.data["kinds"].values()
-    events: Counter[str] = Counter()
-    waits: Counter[str] = Counter()
-    for kind in kinds:
-        events.update(kind["events"])
-        waits.update(kind.get("wait", {}))
-    retries = sum(_retries(kind) for kind in kinds)
-    return {
-        "at": row.created_at, "since": row.data.get("since"), "events": events, "waits": waits,
-        "retries": retries,
-    }  # fmt: skip
-
-
-def _retries(kind: dict[str, Any]) -> int:
-    given_back = sum(kind["events"].get(name, 0) for name in ("released", "deferred"))
-    return int(max(0, kind.get("retries", 0) - given_back))
-
-
-def _recent(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        for name, kind in row.data["kinds"].items():
-            events = kind["events"]
-            failures = events.get("failed", 0) + events.get("retry_scheduled", 0)
-            starts = events.get("claimed", 0)
-            arrived = events.get("enqueued", 0) + events.get("requeued", 0)
-            found[name].update(
-                starts=starts, retries=_retries(kind), failures=failures, arrived=arrived
-            )
-    order = ("failures", "retries", "arrived")
-    worst = sorted(found.items(), key=lambda one: [-one[1][name] for name in order])
-    return [{"kind": kind, **counts} for kind, counts in worst[: statements.MOST_RECENT]]
-
-
 @instead_of(statements.SUSPECTS)
 def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     names = ("id", "kind", "status", "times", "holders", "first_at", "last_at")
@@ -224,15 +169,23 @@ def _groups(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     now = clock()
     rows = fetch(connection, _TRIED, day=now - timedelta(hours=24))
     failed = [row for row in rows if row.status == "failed"]
-    later = (row for row in rows if row.status == "queued" and row.available_at > now)
+    later = (
+        row
+        for row in rows
+        if row.status == "held" or (row.status == "queued" and row.available_at > now)
+    )
     retrying = [row for row in later if row.error_fingerprint is not None]
     groups = [
         _group(connection, fingerprint, found)
         for fingerprint, found in _by([*failed, *retrying], "error_fingerprint").items()
     ]
-    groups.sort(key=lambda one: (-(one["failed"] + one["retrying"]), -one["sample"]))
+    groups.sort(
+        key=lambda one: failures.rank(
+            one["lately"], one["failed"] + one["retrying"], one["fingerprint"] or "~"
+        )
+    )
     back_to = min((row.finished_at for row in failed), default=None)
-    return _one(
+    return row_of(
         failed=len(failed), retrying=len(retrying), back_to=back_to,
         groups=groups[: statements.GROUPS],
     )  # fmt: skip
@@ -245,6 +198,7 @@ def _group(connection: Connection, fingerprint: Any, rows: list[Row[Any]]) -> di
         "fingerprint": fingerprint,
         "failed": len(failed),
         "retrying": len(rows) - len(failed),
+        "lately": len(rows) - sum(row.finished_at <= clock() - failures.LATELY for row in failed),
         "last_at": newest.finished_at,
         "error_class": newest.error_class,
         "kind": newest.kind,
@@ -283,10 +237,6 @@ def _told(rows: list[Row[Any]]) -> tuple[Any, ...]:
         operation = row.scope[3:]
     jobs = (len(rows), min(one.job_id for one in rows)) if of_jobs else (0, None)
     return (row.id, row.created_at, row.event, row.actor, row.reason, *jobs, operation, row.scope)
-
-
-def _one(**fields: Any) -> Sequence[Row[Any]]:
-    return made(tuple(fields), [tuple(fields.values())])
 
 
 def _by(rows: Iterable[Row[Any]], name: str) -> dict[Any, list[Row[Any]]]:

@@ -7,12 +7,14 @@ not known, and not known is never green.
 from __future__ import annotations
 
 from queueapp.jobs.database import Database
+from queueapp.jobs.verdict import ahead, failing
 from queueapp.jobs.verdict.catalogue import ENDS, HEALTHY, RULES, UNKNOWN
 from queueapp.jobs.verdict.facts import Facts
 from queueapp.jobs.verdict.findings import Finding, Level, Step, Unread, Verdict
 from queueapp.jobs.verdict.numbers import Numbers
 from queueapp.jobs.verdict.reading import read
 from queueapp.jobs.verdict.thresholds import Thresholds
+from queueapp.jobs.verdict.waiting import why_it_waits
 from queueapp.jobs.verdict.words import per_minute, share_of_workers
 from queueapp.jobs.why.words import span
 
@@ -28,6 +30,7 @@ def verdict(
     job_timeout_s: float,
     thresholds: Thresholds | None = None,
     expected_workers: int = 0,
+    pooled: bool = False,
 ) -> Verdict:
     """Look at the queue and judge it; see ``read`` for the parameters."""
     return judge(
@@ -36,6 +39,7 @@ def verdict(
             job_timeout_s=job_timeout_s,
             thresholds=thresholds,
             expected_workers=expected_workers,
+            pooled=pooled,
         )
     )
 
@@ -50,7 +54,8 @@ def judge(facts: Facts) -> Verdict:
         first = reds[0] if reds else unknown
         found = [first, *(one for one in [unknown, *found] if one is not first)]
     first = found[0] if found else _healthy(facts)
-    return Verdict(first, tuple(found[1:]), facts.now, facts.unread)
+    notes = tuple(note for note in (failing.is_over(facts), ahead.unseen(facts)) if note)
+    return Verdict(first, tuple(found[1:]), facts.now, facts.unread, notes)
 
 
 def not_known(*unread: Unread, sentence: str | None = None) -> Finding:
@@ -73,6 +78,8 @@ def _healthy(facts: Facts) -> Finding:
     assert line is not None
     alive, pace, oldest = numbers.alive or 0, numbers.ended, line.oldest
     waits = f"The oldest due job has waited {span(facts.age_s(oldest.at))}" if oldest else None
+    why = why_it_waits(facts)
+    waits = f"{waits}: {why[1]}" if why else waits
     parts = [waits or "Nothing is due"]
     parts += [f"{per_minute(pace)} ended"] if pace is not None else []
     parts.append(share_of_workers(alive, facts.expected_workers).lower())
@@ -85,6 +92,7 @@ def _healthy(facts: Facts) -> Finding:
         evidence={
             "due": line.due,
             "oldest_due_at": oldest and oldest.at,
+            "waits_for": why and why[0],
             "running": line.running,
             "ended_per_minute": pace,
             "live_workers": alive,

@@ -26,6 +26,18 @@ def ledger_ends(facts: Facts) -> Said | None:
     )
 
 
+def unseen(facts: Facts) -> str | None:
+    """What is to be said of transactions that may be as old as they like, unseen."""
+    system = facts.system
+    if system is None or not system.hidden:
+        return None
+    return (
+        f"How long transactions of other roles have been open cannot be seen:"
+        f" {counted(system.hidden, 'connection')} of theirs {'is' if system.hidden == 1 else 'are'}"
+        f" hidden from {system.role} (GRANT pg_read_all_stats TO {system.role})."
+    )
+
+
 def old_transaction(facts: Facts) -> Said | None:
     """Somebody keeps the database from cleaning up."""
     assert facts.system is not None

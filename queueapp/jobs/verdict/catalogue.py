@@ -8,6 +8,7 @@ from __future__ import annotations
 from queueapp.jobs.verdict import ahead, failing, halted, slow
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.rule import Rule
+from queueapp.jobs.verdict.waiting import REASONS
 
 _AMBER, _RED = (Level.AMBER,), (Level.RED,)
 _EITHER = (Level.AMBER, Level.RED)
@@ -24,7 +25,7 @@ RULES: tuple[Rule, ...] = (
         "No workers",
         _RED,
         "Jobs are due, or leases have run out, and no worker that can run jobs has been heard of"
-        " for 150 seconds.",
+        " for 150 seconds, or none of those is connected to the database.",
         "Start `flask work`.",
         (
             *("expected_workers", "last_worker", "last_seen_at", "stopped_at", "stopped_for"),
@@ -85,7 +86,8 @@ RULES: tuple[Rule, ...] = (
         "Retry storm",
         _EITHER,
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
-        " least; red from `retries_red` on.",
+        " least; red from `retries_red` on. Those of kinds that are on hold, or fail no more, count"
+        " for nothing.",
         "Hold the kind until what it needs is back, or spread its retries.",
         ("starts", "retries", "kind", *_GROUP),
         ("hour",),
@@ -96,9 +98,15 @@ RULES: tuple[Rule, ...] = (
         "Failing",
         _EITHER,
         "More than `failing` of the attempts that ended within ten minutes failed, of `least`"
-        " attempts at the least; red from `failing_red` on.",
-        "Look at the largest group of errors.",
-        ("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),
+        " attempts at the least; red from `failing_red` on. Those of kinds that are on hold count"
+        " for nothing, nor those of a kind that fails no more: since the last minute in which more"
+        " than `failing` of its attempts did, `least` have ended, or as many as failed. From a"
+        " quarter of that on it is amber.",
+        "Look at the first group of errors.",
+        (
+            *("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),
+            *("failing_until", "attempts_since"),
+        ),
         ("hour",),
         failing.failing,
     ),
@@ -140,7 +148,8 @@ RULES: tuple[Rule, ...] = (
         "stale_worker",
         "Stale worker",
         _AMBER,
-        "A worker holds jobs, and has stopped, or renewed no lease for two thirds of its length.",
+        "A worker holds jobs, and has stopped, is not connected to the database any more, or has"
+        " renewed no lease for two thirds of its length.",
         "Wait until its leases end, or release its jobs if it is certainly dead.",
         (
             *("holder", "jobs", "renewed_at", "first_lease_ends_at", "last_lease_ends_at"),
@@ -173,7 +182,7 @@ RULES: tuple[Rule, ...] = (
         "old_transaction",
         "Old transaction",
         _AMBER,
-        "A transaction of the database has been open for half an hour.",
+        "A transaction of the database has been open for half an hour, as far as they can be seen.",
         "Find out whose it is (`pg_stat_activity`, `pg_prepared_xacts`), and end it.",
         ("oldest_transaction_s",),
         ("system",),
@@ -193,8 +202,10 @@ ENDS: dict[str, tuple[str, str, str]] = {
 }
 
 FIELDS: dict[str, str] = {
-    "arrived": "jobs that were created or retried by a person, in the ten minutes",
+    "arrived": "jobs that were created or retried by a person, in the ten minutes; one for a later"
+    " time counts when it is due",
     "attempts": "attempts that ended in success or failure, in the ten minutes",
+    "attempts_since": "attempts of the kind that ended after `failing_until`",
     "days_ahead": "days after today that the ledger has partitions for; -1: not even today's",
     "deployed_at": "when the newest `QUEUE_RELEASE` was first seen, if another one was before it",
     "drain_s": "seconds until nothing is due at the present pace if no job came any more",
@@ -203,8 +214,9 @@ FIELDS: dict[str, str] = {
     "ended_per_minute": "jobs that ended a minute, over five minutes; null: not counted yet",
     "error_class": "the error of that group",
     "expected_workers": "`QUEUE_EXPECTED_WORKERS`; null: not set",
+    "failing_until": "the end of the last minute in which too many attempts of the kind failed",
     "failures": "those of the attempts that failed",
-    "fingerprint": "of the largest group of errors of that kind",
+    "fingerprint": "of the first group of errors of that kind",
     "first_lease_ends_at": "when the first of its leases ends",
     "held_due": "due jobs on hold with their kinds, exact up to 1,000 a kind",
     "held_kinds": "kinds on hold with due jobs",
@@ -220,7 +232,8 @@ FIELDS: dict[str, str] = {
     "last_seen_at": "when that worker last signed",
     "last_worker": "the worker that was heard of last; null: none",
     "live_without_slots": "live workers that run no jobs",
-    "live_workers": "workers with threads that have signed within 150 s and not stopped",
+    "live_workers": "workers with threads that have signed within 150 s, have not stopped, and are"
+    " connected as far as that can be told",
     "longest_id": "the job that has been running for the longest",
     "longest_kind": "its kind",
     "longest_since": "when it began",
@@ -248,5 +261,8 @@ FIELDS: dict[str, str] = {
     "times": "how many workers vanished with it",
     "unread": "what could not be read, and why",
     "usual_p95_s": "95 of 100 runs of the kind in the last two hours ended within this; null: none",
+    "waits_for": "why nothing is wrong although the oldest waits for longer than `stalled`: "
+    + ", ".join(f"`{code}`: {about}" for code, about in REASONS.items())
+    + "; null: it does not",
     "wait_p95_before_s": "within which 95 of 100 were claimed, five to ten minutes ago",
 }

@@ -96,13 +96,32 @@ class Line:
 
 @dataclass(frozen=True)
 class KindCounts:
-    """The last ten minutes of a kind."""
+    """The last ten minutes of a kind.
+
+    ``bad_at``: the end of the newest line in which too large a part of its attempts failed, None
+    without any; ``since``: its attempts in the lines after that, ``since_failed`` of them failed.
+    """
 
     kind: str
     starts: int
     retries: int
+    attempts: int
     failures: int
     arrived: int
+    since: int = 0
+    since_failed: int = 0
+    bad_at: datetime | None = None
+
+    def is_over(self, least: float) -> bool:
+        """Whether it fails no more: as many attempts as failed, or ``least``, say so since."""
+        return self.bad_at is None or self.since >= self._enough(least)
+
+    def is_mending(self, least: float) -> bool:
+        """Whether a quarter of what it takes to say that it is over says so."""
+        return self.since >= self._enough(least) / 4
+
+    def _enough(self, least: float) -> float:
+        return max(1.0, min(least, self.failures))
 
 
 @dataclass(frozen=True)
@@ -122,14 +141,25 @@ class Hour:
 
 @dataclass(frozen=True)
 class Signs:
-    """Who has signed as a worker since yesterday; ``all_known``: nobody who lives is missing."""
+    """Who has signed as a worker since yesterday; ``all_known``: nobody who lives is missing.
+
+    ``unconnected``: who signed a moment ago and has no connection, where that can be told;
+    ``renewing``: who, elsewhere, signs no more and renews its leases.
+    """
 
     workers: Sequence[Worker] = ()
     all_known: bool = True
+    unconnected: frozenset[str] = frozenset()
+    renewing: frozenset[str] = frozenset()
 
     def live(self, now: datetime) -> list[Worker]:
         """Who lives, a worker elsewhere with several sets of kinds once for each."""
-        return [worker for worker in self.workers if worker.is_live(now)]
+        here = [one for one in self.workers if not self.is_cut_off(one)]
+        return [one for one in here if one.is_live(now) or one.name in self.renewing]
+
+    def is_cut_off(self, worker: Worker) -> bool:
+        """Whether it signed of late, and has no connection to the database any more."""
+        return worker.holder in self.unconnected
 
     def alive(self, now: datetime) -> int:
         """How many workers can run jobs."""
@@ -181,7 +211,8 @@ class Suspect:
 class Group:
     """Failures with one cause. ``ever_at``: the first of them that there is still a row of.
 
-    ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last.
+    ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last. ``retrying``: jobs to
+    be tried again, on hold or not; ``lately``: those, and the failures of an hour.
     """
 
     fingerprint: str | None
@@ -194,11 +225,12 @@ class Group:
     last_at: datetime | None
     ever_at: datetime | None
     sample: int
+    lately: int = 0
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The largest groups; ``failed``: how many failures were looked at, ``back_to``: since when."""
+    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when."""
 
     groups: Sequence[Group] = ()
     failed: int = 0
@@ -208,10 +240,12 @@ class Groups:
 
 @dataclass(frozen=True)
 class System:
-    """What the database itself is up to."""
+    """What the database itself is up to. ``hidden``: connections of others that we may not see."""
 
     days_ahead: int
     oldest_transaction_s: float | None
+    hidden: int = 0
+    role: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote
 
-from queueapp.jobs.verdict.facts import Facts, Group, Suspect
+from queueapp.jobs.status import Event
+from queueapp.jobs.verdict.facts import Facts, Group, KindCounts, Suspect
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import Minute, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
@@ -72,19 +74,20 @@ def retry_storm(facts: Facts) -> Said | None:
     limits = facts.thresholds
     minutes = last(facts.hour.minutes, facts.now, STORM_S)
     starts, retries = total(minutes, _starts), total(minutes, _retries)
-    if starts < limits.least or retries <= limits.retries * starts:
+    still = retries * _part_of_sick(facts, lambda one: one.retries)
+    if starts < limits.least or still <= limits.retries * starts:
         return None
-    kind = max(facts.hour.recent, key=lambda one: one.retries, default=None)
-    group = _group(facts, kind.kind if kind else None, retrying=True)
+    kind = max(_sick(facts), key=lambda one: one.retries, default=None)
+    group = _group(facts, kind.kind if kind else None)
     named = f", most of {kind.kind}" if kind else ""
     named += f": {group.error_class}" if group and group.error_class else ""
     return Said(
-        Level.RED if retries > limits.retries_red * starts else Level.AMBER,
+        Level.RED if still > limits.retries_red * starts else Level.AMBER,
         f"{percent(retries, starts)} of {counted(starts, 'start')} in {STORM_S / 60:.0f} minutes"
         f" are retries{named}.",
         lasting_since(facts.hour.minutes, lambda m: _retries(m) > limits.retries * _starts(m)),
         {"starts": starts, "retries": retries, "kind": kind and kind.kind, **_of_group(group)},
-        _paths(group, "retrying", kind.kind if kind else None),
+        _paths(facts, group, kind),
     )
 
 
@@ -94,18 +97,22 @@ def failing(facts: Facts) -> Said | None:
     limits = facts.thresholds
     minutes = last(facts.hour.minutes, facts.now, FAILING_S)
     attempts, failures = total(minutes, _attempts), total(minutes, _failures)
-    if attempts < limits.least or failures <= limits.failing * attempts:
+    still = failures * _part_of_sick(facts, lambda one: one.failures)
+    if attempts < limits.least or still <= limits.failing * attempts:
         return None
-    kind = max(facts.hour.recent, key=lambda one: one.failures, default=None)
-    group = _group(facts, kind.kind if kind else None, retrying=False)
+    kind = max(_sick(facts), key=lambda one: one.failures, default=None)
+    is_mending = kind is not None and kind.is_mending(limits.least)
+    group = _group(facts, kind.kind if kind else None)
     deployed_at = facts.signs.deployed_at if facts.signs else None
     new = bool(group and deployed_at and group.ever_at and group.ever_at > deployed_at)
     named = f", most of {kind.kind}" if kind else ""
     named += f": {group.error_class}" if group and group.error_class else ""
     if new and deployed_at:
         named += f", new since the deploy of {moment(deployed_at)}"
+    named += _since_then(kind)
+    is_red = still > limits.failing_red * attempts and not is_mending
     return Said(
-        Level.RED if failures > limits.failing_red * attempts else Level.AMBER,
+        Level.RED if is_red else Level.AMBER,
         f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in {FAILING_S / 60:.0f}"
         f" minutes failed{named}.",
         lasting_since(facts.hour.minutes, lambda m: _failures(m) > limits.failing * _attempts(m)),
@@ -116,18 +123,57 @@ def failing(facts: Facts) -> Said | None:
             **_of_group(group),
             "new_since_deploy": new,
             "deployed_at": deployed_at,
+            "failing_until": kind and kind.bad_at,
+            "attempts_since": kind.since if kind else 0,
         },
-        _paths(group, "failed", kind.kind if kind else None),
+        _paths(facts, group, kind),
+        None if group else "Look at these failures in the log: no job waits with one, or ended so.",
     )
 
 
-def _group(facts: Facts, kind: str | None, *, retrying: bool) -> Group | None:
-    """The largest group that has hit the kind; of all without one. What is not known is None."""
+def is_over(facts: Facts) -> str | None:
+    """What is to be said of failures that were too many, and are no more."""
+    if facts.hour is None or failing(facts) is not None:
+        return None
+    limits = facts.thresholds
+    minutes = last(facts.hour.minutes, facts.now, FAILING_S)
+    attempts, failures = total(minutes, _attempts), total(minutes, _failures)
+    well = [one for one in facts.hour.recent if one.bad_at and one.is_over(limits.least)]
+    worst = max(well, key=lambda one: one.failures, default=None)
+    if worst is None or attempts < limits.least or failures <= limits.failing * attempts:
+        return None
+    return (
+        f"Failing is over: {percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
+        f" {FAILING_S / 60:.0f} minutes failed, most of {worst.kind}{_since_then(worst)}."
+    )
+
+
+def _since_then(kind: KindCounts | None) -> str:
+    """How the newest attempts went, where those before them failed."""
+    if kind is None or kind.bad_at is None or not kind.since:
+        return ""
+    failed = f"{kind.since_failed:,}" if kind.since_failed else "none"
+    return f"; of its {counted(kind.since, 'attempt')} since {moment(kind.bad_at)} {failed} failed"
+
+
+def _sick(facts: Facts) -> list[KindCounts]:
+    """The kinds that fail still: not those that go well again, nor those that are on hold."""
+    recent = facts.hour.recent if facts.hour else ()
+    held = facts.controls.held_kinds if facts.controls else ()
+    least = facts.thresholds.least
+    return [one for one in recent if one.kind not in held and not one.is_over(least)]
+
+
+def _part_of_sick(facts: Facts, of: Callable[[KindCounts], int]) -> float:
+    """How much of the failures or the retries is theirs, from 0 to 1."""
+    every = sum(of(one) for one in facts.hour.recent) if facts.hour else 0
+    return sum(of(one) for one in _sick(facts)) / every if every else 1.0
+
+
+def _group(facts: Facts, kind: str | None) -> Group | None:
+    """The first group that has hit the kind; of all without one. What is not known is None."""
     groups = facts.groups.groups if facts.groups else ()
-    mine = [one for one in groups if kind is None or kind in one.hit]
-    if retrying:
-        return max(mine, key=lambda one: one.retrying, default=None)
-    return mine[0] if mine else None
+    return next((one for one in groups if kind is None or kind in one.hit), None)
 
 
 def _of_group(group: Group | None) -> dict[str, str | None]:
@@ -137,13 +183,17 @@ def _of_group(group: Group | None) -> dict[str, str | None]:
     }
 
 
-def _paths(group: Group | None, status: str, kind: str | None) -> tuple[str, ...]:
-    of_kind = f"/jobs?status={status}" + (f"&kind={quote(kind, safe='')}" if kind else "")
-    if group is None or not group.fingerprint:
-        return (of_kind,)
-    fingerprint = quote(group.fingerprint, safe="")
-    listed = f"/jobs?status=failed&fingerprint={fingerprint}"
-    return (f"/errors/{fingerprint}", listed if group.failed else of_kind)
+def _paths(facts: Facts, group: Group | None, kind: KindCounts | None) -> tuple[str, ...]:
+    """Never to an empty list: without a job that has failed so there is the ledger still."""
+    if group and group.fingerprint:
+        return (f"/errors/{quote(group.fingerprint, safe='')}",)
+    minutes = last(facts.hour.minutes, facts.now, FAILING_S) if facts.hour else []
+    counts = {e: sum(m.count(e) for m in minutes) for e in (Event.FAILED, Event.RETRY_SCHEDULED)}
+    event = max(counts, key=lambda each: counts[each])
+    # Some of the kind's failures are of that event, if together they are more than there are.
+    is_of_kind = kind and kind.failures + counts[event] > sum(counts.values())
+    named = f"&kind={quote(kind.kind, safe='')}" if kind and is_of_kind else ""
+    return (f"/events?event={event}{named}",)
 
 
 def _starts(minute: Minute) -> int:

@@ -53,12 +53,16 @@ class Unread:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer. ``others``: what the other rules found, in the order of the rules."""
+    """The answer. ``others``: what the other rules found, in the order of the rules.
+
+    ``notes``: sentences of what is no fault, and has to be known with it.
+    """
 
     first: Finding
     others: tuple[Finding, ...]
     as_of: datetime
     unread: tuple[Unread, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def level(self) -> Level:

@@ -6,11 +6,11 @@ from datetime import datetime
 from urllib.parse import quote
 
 from queueapp.jobs.control import Switch
-from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.facts import Facts, HeldKind, Running
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import total
 from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.since import latest, resumed_at, working_since
 from queueapp.jobs.verdict.words import due, name_of, share_of_workers
 from queueapp.jobs.why.facts import Worker
 from queueapp.jobs.why.words import because, counted, span, till
@@ -65,6 +65,8 @@ def _last(facts: Facts, last: Worker | None, live: int) -> str:
     if last is None:
         return "none was seen today or yesterday"
     ago = span(facts.age_s(_last_heard(last)))
+    if facts.signs and last.is_live(facts.now) and facts.signs.is_cut_off(last):
+        return f"{name_of(last.holder)} is unconnected, it was seen {ago} ago"
     if last.stopped_at:
         return f"the last one, {name_of(last.holder)}, stopped {ago} ago{because(last.stopped_for)}"
     return f"the last one, {name_of(last.holder)}, was seen {ago} ago"
@@ -144,12 +146,12 @@ def stalled(facts: Facts) -> Said | None:
     oldest = line.oldest_able
     if facts.controls.pause or oldest is None or _nobody(facts):
         return None
-    quiet_since = latest(line.ended_at, resumed_at(facts), _working_since(facts))
+    quiet_since = latest(line.ended_at, resumed_at(facts), working_since(facts))
     waited = facts.age_s(oldest.able_at)
     if waited <= limits.stalled or (quiet_since and facts.age_s(quiet_since) <= limits.quiet):
         return None
     slots = facts.signs.slots(facts.now) if facts.signs else None
-    if slots and line.running >= slots and _runs_as_usual(facts):
+    if is_full_as_usual(facts):
         return None
     longest = longest_run(facts)
     return Said(
@@ -173,6 +175,13 @@ def stalled(facts: Facts) -> Said | None:
         ("/jobs?status=running",) if line.running else ("/system", "/events"),
         None if line.running else "Look for a lock or a transaction that keeps workers waiting.",
     )
+
+
+def is_full_as_usual(facts: Facts) -> bool:
+    """Whether every thread is busy, and none for longer than usual."""
+    assert facts.line is not None
+    slots = facts.signs.slots(facts.now) if facts.signs else None
+    return bool(slots) and facts.line.running >= (slots or 0) and _runs_as_usual(facts)
 
 
 def _runs_as_usual(facts: Facts) -> bool:
@@ -225,21 +234,6 @@ def _usually(facts: Facts, run: Running) -> str:
     return f" (95 of 100 end within {span(usual)})" if usual else ""
 
 
-def resumed_at(facts: Facts) -> datetime | None:
-    """When a pause or a hold was last lifted: what waited behind it may wait a moment more."""
-    assert facts.controls is not None
-    lifts = (Event.QUEUE_RESUMED, Event.KIND_UNHELD)
-    switches = facts.controls.latest.values()
-    return max((one.at for one in switches if one.event in lifts), default=None)
-
-
-def _working_since(facts: Facts) -> datetime | None:
-    """Since when there is somebody who could work."""
-    if facts.signs is None:
-        return None
-    return facts.signs.working_since(facts.now, facts.thresholds.stalled)
-
-
 def wedged(facts: Facts) -> Said | None:
     """Everything that runs has run for too long, and nothing ends."""
     line, hour, limits = facts.line, facts.hour, facts.thresholds
@@ -282,8 +276,3 @@ def _limit(facts: Facts, run: Running, least_s: float) -> float:
 def longest_run(facts: Facts) -> Running | None:
     """The running jobs of the kind that has been at it for the longest."""
     return min(facts.line.kinds, key=lambda one: one.first_at, default=None) if facts.line else None
-
-
-def latest(*instants: datetime | None) -> datetime | None:
-    """The latest of those that are known."""
-    return max((at for at in instants if at), default=None)

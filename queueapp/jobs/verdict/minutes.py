@@ -18,6 +18,8 @@ RETRIED = Event.RETRY_SCHEDULED
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
 ARRIVALS = (Event.ENQUEUED, Event.REQUEUED, Event.RESTORED)
 
+# The very first line counts nothing: it is the mark from which the next one goes on.
+SHORTEST = timedelta(seconds=1)
 # What is written while a line is made is counted by the next one.
 OVERLAP = timedelta(seconds=30)
 
@@ -28,6 +30,8 @@ class Minute:
 
     ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
     at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for.
+    ``later``: jobs that were created for more than a minute later; ``due``: such jobs whose time
+    came.
     """
 
     at: datetime
@@ -36,6 +40,8 @@ class Minute:
     retries: int = 0
     waits: Mapping[int, int] = field(default_factory=dict)
     runs: Mapping[int, int] = field(default_factory=dict)
+    later: int = 0
+    due: int = 0
 
     def count(self, *events: str) -> int:
         """How many of these there were."""
@@ -63,8 +69,8 @@ class Minute:
 
     @property
     def arrived(self) -> int:
-        """Jobs that were created, or begun anew."""
-        return self.count(*ARRIVALS)
+        """Jobs that were created, or begun anew, and are due."""
+        return max(0, self.count(*ARRIVALS) - self.later) + self.due
 
 
 def read_minutes(
@@ -84,6 +90,8 @@ def read_minutes(
         if found:
             minute = replace(minute, since=min(found[-1].at, minute.at))
         found.append(minute)
+    if found and found[0].at - found[0].since < SHORTEST:
+        del found[0]
     return [one for one in found if uncounted_at is None or one.at <= uncounted_at + OVERLAP]
 
 
@@ -95,6 +103,8 @@ def _read(line: Mapping[str, Any]) -> Minute:
         {name: int(n) for name, n in (line["events"] or {}).items()},
         int(line["retries"] or 0),
         {int(bucket): int(n) for bucket, n in (line["waits"] or {}).items()},
+        later=int(line.get("later") or 0),
+        due=int(line.get("due") or 0),
     )
 
 
@@ -106,6 +116,8 @@ def together(one: Minute, other: Minute) -> Minute:
         Counter(one.events) + Counter(other.events),
         one.retries + other.retries,
         Counter(one.waits) + Counter(other.waits),
+        later=one.later + other.later,
+        due=one.due + other.due,
     )
 
 

@@ -17,7 +17,8 @@ class Numbers:
     """Each None where it is not known.
 
     ``arrived``, ``ended``: jobs a minute, over five minutes; ``failures`` of ``attempts``: in ten
-    minutes; ``alive``: workers that can run jobs, with ``slots`` threads, ``running`` jobs.
+    minutes; ``alive``: workers that can run jobs, with ``slots`` threads, ``running`` jobs;
+    ``unconnected``: others that signed a moment ago.
     """
 
     arrived: float | None
@@ -27,6 +28,7 @@ class Numbers:
     alive: int | None
     slots: int | None
     running: int | None
+    unconnected: int | None
 
     @classmethod
     def of(cls, facts: Facts) -> Numbers:
@@ -42,4 +44,5 @@ class Numbers:
             facts.signs.alive(facts.now) if facts.signs else None,
             facts.signs.slots(facts.now) if facts.signs else None,
             facts.line.running if facts.line else None,
+            len(facts.signs.unconnected) if facts.signs else None,
         )

@@ -13,7 +13,7 @@ from queueapp.jobs.database import Database, run
 from queueapp.jobs.queries.attempted import Reading, tried
 from queueapp.jobs.queries.bounds import bound_reads
 from queueapp.jobs.queries.clock import database_now
-from queueapp.jobs.queries.oldest import oldest_transaction_s
+from queueapp.jobs.queries.oldest import transactions
 from queueapp.jobs.verdict import statements
 from queueapp.jobs.verdict.facts import (
     Facts,
@@ -35,6 +35,8 @@ from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import days_around, signs
 from queueapp.jobs.why.words import span
+from queueapp.jobs.workers import Connections, connections
+from queueapp.jobs.workers.attendance import cut_off, renewing
 
 T = TypeVar("T")
 
@@ -52,20 +54,24 @@ def read(
     job_timeout_s: float,
     thresholds: Thresholds | None = None,
     expected_workers: int = 0,
+    pooled: bool = False,
 ) -> Facts:
-    """Read what the rules look at, in at most ten statements, within a transaction that it bounds.
+    """Read what the rules look at, in at most eleven statements, in a transaction that it bounds.
 
-    ``job_timeout_s``: the time-out of jobs that name none, 0 for none.
+    ``job_timeout_s``: the time-out of jobs that name none, 0 for none. ``pooled``: workers come
+    through a pooler, so that connections tell nothing of them.
     """
-    return _Reader(database, job_timeout_s).read(thresholds or Thresholds(), expected_workers)
+    reader = _Reader(database, job_timeout_s, pooled=pooled)
+    return reader.read(thresholds or Thresholds(), expected_workers)
 
 
 class _Reader:
     """One look, part by part; what a part needs of an earlier one is None if that failed."""
 
-    def __init__(self, database: Database, job_timeout_s: float) -> None:
+    def __init__(self, database: Database, job_timeout_s: float, *, pooled: bool) -> None:
         self._database = database
         self._job_timeout_s = job_timeout_s
+        self._pooled = pooled
         self._unread: list[Unread] = []
         self._days: dict[str, datetime] = {}
 
@@ -79,8 +85,11 @@ class _Reader:
         if seen and not seen.all_known:
             self._unread.append(Unread("workers", "more have signed lately than are looked at"))
         line = self._part("line", self._line, _kinds_of(seen, controls, now), controls)
+        if seen and line:
+            ends = {one.name: one.first_expiry for one in line.holders}
+            seen = replace(seen, renewing=renewing(seen.workers, ends, now))
         running = [kind.kind for kind in line.kinds] if line else []
-        hour = self._part("minutes", self._hour, running)
+        hour = self._part("minutes", self._hour, running, thresholds.failing)
         facts = Facts(
             now=now,
             thresholds=thresholds,
@@ -108,7 +117,14 @@ class _Reader:
         return row.now, read_switches(row.switches or ())
 
     def _signs(self, now: datetime) -> Signs:
-        return Signs(*signs(self._database, now))
+        found, all_known = signs(self._database, now)
+        # Where it cannot be told who is connected, a sign is enough.
+        links: Reading[Connections] = tried(
+            self._database,
+            lambda _: connections(self._database, pooled=self._pooled),
+            seconds=READING_S,
+        )
+        return Signs(found, all_known, cut_off(found, links.value, now))
 
     def _line(self, kinds: Sequence[str] | None, controls: Controls | None) -> Line:
         row: Any = run(
@@ -136,15 +152,13 @@ class _Reader:
             ended_at=row.ended_at,
         )
 
-    def _hour(self, running: Sequence[str]) -> Hour:
-        row: Any = run(self._database, statements.MINUTES, running=list(running), **self._near)[0]
+    def _hour(self, running: Sequence[str], failing: float) -> Hour:
+        given = {"running": list(running), "failing": failing, **self._near}
+        row: Any = run(self._database, statements.MINUTES, **given)[0]
         lines = row.minutes or ()
         return Hour(
             read_minutes(lines, row.uncounted_at),
-            [
-                KindCounts(kind=each["kind"], **{name: int(each[name]) for name in _COUNTS})
-                for each in row.recent or ()
-            ],
+            [_with_instants(KindCounts, each, "bad_at") for each in row.recent or ()],
             {
                 kind: p95_s({int(bucket): int(n) for bucket, n in buckets.items()})
                 for kind, buckets in (row.runs or {}).items()
@@ -165,14 +179,13 @@ class _Reader:
         return Groups(groups, row.failed, row.retrying, row.back_to)
 
     def _system(self) -> System:
-        return System(partitions.days_ahead(self._database), oldest_transaction_s(self._database))
+        open_ = transactions(self._database)
+        days_ahead = partitions.days_ahead(self._database)
+        return System(days_ahead, open_.oldest_s, open_.hidden, open_.role)
 
     @property
     def _near(self) -> dict[str, datetime]:
         return {name: self._days[name] for name in ("lately", "tomorrow")}
-
-
-_COUNTS = ("starts", "retries", "failures", "arrived")
 
 
 def _kinds_of(seen: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:

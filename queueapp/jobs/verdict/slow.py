@@ -8,7 +8,6 @@ from urllib.parse import quote
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.verdict.facts import Facts, Holding
 from queueapp.jobs.verdict.findings import Level
-from queueapp.jobs.verdict.halted import resumed_at
 from queueapp.jobs.verdict.minutes import (
     Minute,
     last,
@@ -19,6 +18,7 @@ from queueapp.jobs.verdict.minutes import (
     waits_of,
 )
 from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.since import resumed_at
 from queueapp.jobs.verdict.words import due, name_of, share_of_workers
 from queueapp.jobs.why.facts import Worker
 from queueapp.jobs.why.words import because, counted, span
@@ -143,8 +143,15 @@ def falling_behind(facts: Facts) -> Said | None:
             "wait_p95_before_s": before,
             "drain_s": drain_s,
         },
-        (f"/jobs?status=due&kind={quote(kind.kind, safe='')}" if kind else "/jobs?status=due",),
+        (_due_of(facts, kind.kind if kind else None),),
     )
+
+
+def _due_of(facts: Facts, kind: str | None) -> str:
+    """The due jobs: of the kind, where some of them are for certain."""
+    heads = facts.line.heads if facts.line else ()
+    is_due = kind is not None and any(kind in (one.kind, one.able_kind) for one in heads)
+    return f"/jobs?status=due&kind={quote(kind or '', safe='')}" if is_due else "/jobs?status=due"
 
 
 def _has_just_resumed(facts: Facts, within_s: float) -> bool:
@@ -192,10 +199,9 @@ def stale_worker(facts: Facts) -> Said | None:
         {one.holder for one in signs.live(facts.now)} - {found[1].name for found in silent}
     )
     more = f" {counted(len(silent) - 1, 'more worker')} silent as well." if silent[1:] else ""
-    end = f"stopped{because(worker.stopped_for)}" if worker.stopped_at else "has been silent"
     return Said(
         Level.AMBER,
-        f"Worker {name_of(holder.name)} {end} for {span(facts.age_s(since))} and holds"
+        f"Worker {name_of(holder.name)} {_end(facts, worker, since)} and holds"
         f" {counted(holder.jobs, 'job')}; {then}.{more}",
         since,
         {
@@ -211,10 +217,21 @@ def stale_worker(facts: Facts) -> Said | None:
     )
 
 
+def _end(facts: Facts, worker: Worker, since: datetime) -> str:
+    ago = span(facts.age_s(since))
+    if worker.stopped_at:
+        return f"stopped{because(worker.stopped_for)} {ago} ago"
+    if facts.signs and facts.signs.is_cut_off(worker):
+        return f"is unconnected, it was seen {ago} ago"
+    return f"has been silent for {ago}"
+
+
 def _silent_since(facts: Facts, holder: Holding, worker: Worker) -> datetime | None:
     """When it last renewed a lease, if that is too long ago; None while it is well or unknown."""
     if worker.stopped_at:
         return worker.stopped_at
+    if facts.signs and worker.is_live(facts.now) and facts.signs.is_cut_off(worker):
+        return worker.seen_at
     if worker.is_elsewhere or not worker.lease_s or holder.renewed_to is None:
         return None
     # Its latest lease tells: all are renewed at once.

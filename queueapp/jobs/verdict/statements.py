@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
+from queueapp.jobs.queries import failures
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.statement import MOST_RUNNING
 
@@ -29,7 +30,6 @@ MOST_RECENT = 50
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
 GROUPS = 5
-# Kinds of a group that are told.
 MOST_HIT = 100
 # Jobs whose history is looked at, and those among which they are sought.
 MOST_SUSPECTS = 50
@@ -120,11 +120,13 @@ SELECT statement_timestamp() AS now,
 
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"
 # Of the claims that were given back it is not known whether they were retries: so as few as may be.
-_RETRIES = f"""sum(greatest(0, coalesce((k.value->>'retries')::bigint, 0)
-       - {_OF_KIND.format(event="released")} - {_OF_KIND.format(event="deferred")}))"""
+_RETRIES = f"""greatest(0, coalesce((k.value->>'retries')::bigint, 0)
+       - {_OF_KIND.format(event="released")} - {_OF_KIND.format(event="deferred")})"""
+_FAILURES = f"""{_OF_KIND.format(event="failed")}
+         + {_OF_KIND.format(event="retry_scheduled")}"""
 
-# ``recent``: the kinds of the last ten minutes with the most failed attempts. ``runs``: of the
-# kinds that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
+# ``recent``: the kinds with the most failed attempts of ten minutes (``KindCounts``). ``runs``: of
+# those that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
 # open transaction may keep from all of them; lines of another server, restored here, are no such.
 # ``sums``: of lines that do not tell them, for they were written by an older release.
 MINUTES = f"""
@@ -168,23 +170,33 @@ SELECT statement_timestamp() AS now,
      'at', h.created_at, 'since', h.since,
      'events', coalesce(h.whole->'events', events.counts),
      'waits', coalesce(h.whole->'wait', waits.counts),
-     'retries', coalesce((h.whole->>'retries')::bigint, retries.n)) ORDER BY h.id)
+     'retries', coalesce((h.whole->>'retries')::bigint, retries.n),
+     'later', h.whole->'later', 'due', h.whole->'due') ORDER BY h.id)
    FROM hour h
    LEFT JOIN sums events ON events.id = h.id AND events.part = 'events'
    LEFT JOIN sums waits ON waits.id = h.id AND waits.part = 'wait'
-   LEFT JOIN (SELECT k.id, {_RETRIES} AS n FROM kinds k
+   LEFT JOIN (SELECT k.id, sum({_RETRIES}) AS n FROM kinds k
      WHERE k.is_alone GROUP BY 1) retries ON retries.id = h.id
   ) AS minutes,
   (SELECT jsonb_agg(r) FROM (
-     SELECT k.kind, sum({_OF_KIND.format(event="claimed")}) AS starts,
-       {_RETRIES} AS retries,
-       sum({_OF_KIND.format(event="failed")}
-         + {_OF_KIND.format(event="retry_scheduled")}) AS failures,
-       sum({_OF_KIND.format(event="enqueued")}
-         + {_OF_KIND.format(event="requeued")}) AS arrived
-     FROM kinds k
-     WHERE k.created_at > statement_timestamp() - interval '630 s'
-     GROUP BY 1 ORDER BY 4 DESC, 3 DESC, 5 DESC LIMIT {MOST_RECENT}) r) AS recent,
+     SELECT b.kind, sum(b.starts) AS starts, sum(b.retries) AS retries,
+       sum(b.attempts) AS attempts, sum(b.failures) AS failures, sum(b.arrived) AS arrived,
+       coalesce(sum(b.attempts) FILTER (WHERE b.created_at > b.bad_at), 0) AS since,
+       coalesce(sum(b.failures) FILTER (WHERE b.created_at > b.bad_at), 0) AS since_failed,
+       max(b.bad_at) AS bad_at
+     FROM (
+       SELECT c.*, max(c.created_at) FILTER (WHERE c.failures > %(failing)s::float8 * c.attempts)
+         OVER (PARTITION BY c.kind) AS bad_at
+       FROM (
+         SELECT k.kind, k.created_at, {_OF_KIND.format(event="claimed")} AS starts,
+           {_RETRIES} AS retries, {_FAILURES} AS failures,
+           {_OF_KIND.format(event="succeeded")} + {_FAILURES} AS attempts,
+           {_OF_KIND.format(event="enqueued")} + {_OF_KIND.format(event="requeued")}
+             + coalesce((k.value->>'due')::bigint, 0) - coalesce((k.value->>'later')::bigint, 0)
+             AS arrived
+         FROM kinds k WHERE k.created_at > statement_timestamp() - interval '630 s') c) b
+     GROUP BY 1 ORDER BY failures DESC, retries DESC, arrived DESC LIMIT {MOST_RECENT}
+   ) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (
      SELECT b.kind, jsonb_object_agg(b.bucket, b.n) AS buckets FROM (
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n
@@ -238,8 +250,8 @@ WHERE lost.times >= {KILLED} AND lost.raised = 0
 ORDER BY lost.times DESC, c.id LIMIT 10
 """
 
-# The newest failures of a day and the retries that are due soonest, by fingerprint. ``ever_at``:
-# the first failure with that fingerprint that there is still a row of.
+# The newest failures of a day, the retries that are due soonest and what is on hold, by cause, in
+# the order of the page of causes. ``ever_at``: the first such failure that there is a row of.
 GROUPS_OF = f"""
 WITH RECURSIVE {PRIORITIES},
 failed AS MATERIALIZED (
@@ -259,15 +271,23 @@ retrying AS MATERIALIZED (
     LIMIT {MOST_SOONEST}) s
   WHERE s.attempts > 0 AND s.error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
 ),
+on_hold AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT id, kind, error_class, error_fingerprint, NULL::timestamptz AS finished_at FROM jobs
+    WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT {HEAD}) h
+  WHERE h.error_fingerprint IS NOT NULL
+),
 groups AS (
   SELECT error_fingerprint AS fingerprint, count(finished_at) AS failed,
     count(*) - count(finished_at) AS retrying, max(finished_at) AS last_at,
+    count(*) FILTER (WHERE finished_at IS NULL
+      OR finished_at > statement_timestamp() - interval '{failures.LATELY_S} s') AS lately,
     (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
     (array_agg(kind ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS kind,
     count(DISTINCT kind) AS kinds, (array_agg(DISTINCT kind))[1:{MOST_HIT}] AS hit,
     max(id) AS sample
-  FROM (SELECT * FROM failed UNION ALL SELECT * FROM retrying) both_
-  GROUP BY 1 ORDER BY count(*) DESC, max(id) DESC LIMIT {GROUPS}
+  FROM (TABLE failed UNION ALL TABLE retrying UNION ALL TABLE on_hold) all_
+  GROUP BY 1 ORDER BY lately DESC, count(*) DESC, error_fingerprint COLLATE "C" LIMIT {GROUPS}
 )
 SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) AS retrying,
   (SELECT min(finished_at) FROM failed) AS back_to,
@@ -276,5 +296,5 @@ SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) 
        SELECT j.finished_at FROM jobs j
        WHERE j.status = 'failed' AND j.error_fingerprint = groups.fingerprint
        ORDER BY j.finished_at LIMIT 1) AS ever_at
-     FROM groups ORDER BY failed + retrying DESC, sample DESC) g) AS groups
+     FROM groups ORDER BY lately DESC, failed + retrying DESC, fingerprint COLLATE "C") g) AS groups
 """

@@ -93,9 +93,10 @@ def connections(database: Database, *, pooled: bool = False) -> Connections:
     if connection_of(database).dialect.name != "postgresql":
         return Connections({}, ON_SQLITE)
     blind = POOLED if pooled else None
-    if not run(database, statements.OWN_NAME)[0].name.startswith("queueapp-"):
-        blind = blind or RENAMED
     rows = run(database, statements.CONNECTIONS, most=_MOST_CONNECTIONS)
+    # Our own one is among them, unless it is called otherwise.
+    if not rows or not rows[0].own.startswith("queueapp-"):
+        blind = blind or RENAMED
     return Connections({row.name: row.number for row in rows}, blind)
 
 

@@ -156,9 +156,8 @@ def _known(
         return _without_sign(name, holding, connections)
     newest = max(signs, key=lambda sign: sign.seen_at)
     live = [sign for sign in signs if sign.is_live(now)]
-    renews = newest.is_elsewhere and _renews(newest, holding, now)
-    nameless = newest.is_elsewhere or newest.told.get("nameless")
-    counted = None if nameless else connections.of(name)
+    renews = _renews(newest, holding.lease_ends_at if holding else None, now)
+    counted = connections_of(newest, connections)
     return Attendance(
         name=name,
         state=_state(newest, counted, is_live=bool(live) or renews),
@@ -191,6 +190,23 @@ def why_not_drained(one: Attendance) -> str | None:
     return "it has ended" if one.state is State.STOPPED else None
 
 
+def connections_of(sign: Worker, connections: Connections) -> int | None:
+    """How many connections are this worker's; None where that cannot be told."""
+    if sign.is_elsewhere or sign.told.get("nameless"):
+        return None
+    return connections.of(sign.name)
+
+
+def cut_off(
+    signs: Iterable[Worker], connections: Connections | None, now: datetime
+) -> frozenset[str]:
+    """Who signed a moment ago and is not connected: ``UNCONNECTED``, for whoever asks who lives."""
+    if connections is None:
+        return frozenset()
+    live = (one for one in signs if one.is_live(now))
+    return frozenset(one.holder for one in live if connections_of(one, connections) == 0)
+
+
 def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:
     """One that holds jobs and was never heard of: just begun, or silent since before yesterday."""
     is_elsewhere = not name.startswith("worker:")
@@ -203,11 +219,21 @@ def _without_sign(name: str, holding: Holding | None, connections: Connections) 
     )  # fmt: skip
 
 
-def _renews(sign: Worker, holding: Holding | None, now: datetime) -> bool:
+def renewing(
+    signs: Iterable[Worker], lease_ends: Mapping[str, datetime], now: datetime
+) -> frozenset[str]:
+    """The newest signs of those elsewhere that renew; ``lease_ends``: of each holder the first."""
+    newest = {sign.holder: sign for sign in sorted(signs, key=lambda sign: sign.seen_at)}
+    return frozenset(
+        sign.name for sign in newest.values() if _renews(sign, lease_ends.get(sign.holder), now)
+    )
+
+
+def _renews(sign: Worker, lease_ends_at: datetime | None, now: datetime) -> bool:
     """Whether its leases have been renewed of late: at a long job it asks for no other."""
-    if holding is None or not sign.lease_s:
+    if lease_ends_at is None or not sign.lease_s or not sign.is_elsewhere:
         return False
-    return (holding.lease_ends_at - now).total_seconds() > sign.lease_s / 3
+    return (lease_ends_at - now).total_seconds() > sign.lease_s / 3
 
 
 def _state(newest: Worker, connections: int | None, *, is_live: bool) -> State:

@@ -9,8 +9,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
+import psycopg
 from flask import Flask, current_app
 from flask.cli import with_appcontext
+from psycopg import sql
+from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
@@ -25,6 +28,8 @@ from queueapp.connections import address_of
 from queueapp.extensions import db
 from queueapp.jobs.past import forget
 
+# What drills have to themselves in the PostgreSQL of the demo.
+DATABASE = "queue_drill"
 _TICK_S = 1.0
 _WIDTH = 92
 
@@ -60,6 +65,10 @@ def incident(
     It lasts until Ctrl-C and is then removed, jobs and ledger. Its workers are names only: they
     sign, renew, stop when they are asked to and work off what is due, but no handler runs.
 
+    It has a database of its own on this machine. With --leave it is made in that of the demo, and
+    with --into-database-url in the one that DATABASE_URL names; there what has happened of late
+    counts as well.
+
     \b
     Examples:
       flask demo incident --list
@@ -73,6 +82,29 @@ def incident(
     app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
     _refuse_what_makes_no_sense(app, name, leave=leave, cleared=cleared)
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
+    place = app if leave or cleared or into_database_url else apart(app)
+    with place.app_context():
+        _make_there(place, name, jobs=jobs, leave=leave, port=port, duration=duration)
+
+
+def apart(app: Flask) -> Flask:
+    """The application in a database that drills have to themselves, beside that of ``app``."""
+    # The application imports its commands.
+    from queueapp import create_app
+
+    url = make_url(address_of(app).url)
+    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain, autocommit=True, connect_timeout=10) as connection:
+        found = "SELECT 1 FROM pg_database WHERE datname = %s"
+        if connection.execute(found, [DATABASE]).fetchone() is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    return create_app({"DATABASE_URL": url.set(database=DATABASE).render_as_string(False)})
+
+
+def _make_there(
+    app: Flask, name: str | None, *, jobs: int, leave: bool, port: int, duration: float | None
+) -> None:
+    """Make, play and remove it, or only remove what was left."""
     processes.migrate(app)
     _refuse_beside_a_worker(app)
     with Session(db.engine) as session:
@@ -144,12 +176,15 @@ def _play(app: Flask, stage: Stage, port: int, duration: float | None) -> None:
         stack.enter_context(cast)
         processes.start(app, run, port, workers=0)
         _introduce(app, stage.drill, run.url + "/")
-        click.echo("\n  Ctrl-C ends it and removes it.")
-        _go_on(app, run, cast.tick, duration)
+        plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        click.echo(f"  Database  {plain}\n\n  Ctrl-C ends it and removes it.")
+        _go_on(app, run, INCIDENTS[stage.drill].rule, cast.tick, duration)
 
 
-def _go_on(app: Flask, run: Running, tick: Callable[[], None], duration: float | None) -> None:
-    begun, shown = time.monotonic(), ""
+def _go_on(
+    app: Flask, run: Running, rule: str, tick: Callable[[], None], duration: float | None
+) -> None:
+    begun, shown, is_late = time.monotonic(), "", not _is_there(app, rule)
     while not run.stop.wait(_TICK_S):
         if duration is not None and time.monotonic() - begun >= duration:
             return
@@ -158,7 +193,14 @@ def _go_on(app: Flask, run: Running, tick: Callable[[], None], duration: float |
         verdict = judgement.look_or_say_why(app).verdict.first
         if verdict.title != shown:
             shown = verdict.title
-            click.echo(f"  {time.strftime('%H:%M:%S')}  {verdict.level.upper()} {shown}")
+            as_expected = ", as expected" if is_late and verdict.rule == rule else ""
+            is_late = is_late and not as_expected
+            told = f"{verdict.level.upper()} {shown}{as_expected}"
+            click.echo(f"  {time.strftime('%H:%M:%S')}  {told}")
+
+
+def _is_there(app: Flask, rule: str) -> bool:
+    return judgement.look_or_say_why(app).verdict.first.rule == rule
 
 
 def _introduce(app: Flask, name: str, where: str) -> None:
@@ -170,8 +212,9 @@ def _introduce(app: Flask, name: str, where: str) -> None:
         click.echo(
             "  Expected  "
             + _wrapped(
-                f"the rule {told.rule}. What else happened in this database of late still counts;"
-                " an empty one shows it at once."
+                f"the rule {told.rule}. What else happened in this database of late still counts:"
+                " jobs that ended for two minutes, failures and the lift of a pause or a hold for"
+                " ten. Without --leave it has a database of its own, which shows it at once."
             )
         )
 

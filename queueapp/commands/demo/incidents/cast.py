@@ -6,6 +6,7 @@ They are played by rows and by idle connections that bear their names. Nothing r
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from queueapp.commands.demo.incidents.lock import connect
-from queueapp.commands.demo.incidents.stage import LEASE_S, Stage
+from queueapp.commands.demo.incidents.stage import LEASE_S, Stage, minute
 from queueapp.errors import OperationBusy, OperationNotFound
 from queueapp.jobs import control, operations, transitions
 from queueapp.jobs.backoff import Backoff
@@ -44,6 +45,8 @@ class Cast:
         self._is_blocked = is_blocked
         self._connections = ExitStack()
         self._holds = Holds()
+        # What was worked off since the last line, of the kinds that the lines do not tell of.
+        self._ended: Counter[str] = Counter()
         self._signed = self._lined = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -67,7 +70,9 @@ class Cast:
             self._sign()
         if now - self._lined >= _LINE_S:
             self._lined = now
-            self._stage.past.lines(1, self._stage.line, upto=0)
+            ended = {kind: minute(claimed=n, succeeded=n) for kind, n in self._ended.items()}
+            self._stage.past.lines(1, {**ended, **self._stage.line}, upto=0)
+            self._ended.clear()
         if not self._is_blocked():
             self._stage.renew()
             self._obey()
@@ -117,5 +122,7 @@ class Cast:
         slots = sum(sign["slots"] for sign in stage.signs.values()) - len(stage.leases)
         if not switches.pause and kinds and slots > 0:
             holder = Holder(f"worker:{next(iter(stage.signs))}", lease_s=LEASE_S, only=kinds)
-            stage.finish(stage.claim(holder, slots * stage.pace), "succeed")
+            claims = stage.claim(holder, slots * stage.pace)
+            stage.finish(claims, "succeed")
+            self._ended.update(claim.kind for claim in claims)
         stage.session.commit()

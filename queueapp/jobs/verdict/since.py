@@ -1,0 +1,35 @@
+"""From when on a rule counts: what waited for a reason may wait a moment more. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from queueapp.jobs.control import Switch
+from queueapp.jobs.status import Event
+from queueapp.jobs.verdict.facts import Facts
+
+
+def lifted(facts: Facts) -> tuple[str, Switch] | None:
+    """The last lift of a pause or a hold, with its scope."""
+    assert facts.controls is not None
+    lifts = (Event.QUEUE_RESUMED, Event.KIND_UNHELD)
+    found = [one for one in facts.controls.latest.items() if one[1].event in lifts]
+    return max(found, key=lambda one: one[1].at, default=None)
+
+
+def resumed_at(facts: Facts) -> datetime | None:
+    """When that was."""
+    lift = lifted(facts)
+    return lift[1].at if lift else None
+
+
+def working_since(facts: Facts) -> datetime | None:
+    """Since when there is somebody who could work."""
+    if facts.signs is None:
+        return None
+    return facts.signs.working_since(facts.now, facts.thresholds.stalled)
+
+
+def latest(*instants: datetime | None) -> datetime | None:
+    """The latest of those that are known."""
+    return max((at for at in instants if at), default=None)

@@ -26,7 +26,7 @@ OVERLAP = timedelta(seconds=30)
 class Minute:
     """One line: what was counted from ``since`` to ``at``, over all kinds.
 
-    ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
+    ``first_at``: of the first event of it, where it is known. ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
     at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for.
     """
 
@@ -36,6 +36,7 @@ class Minute:
     retries: int = 0
     waits: Mapping[int, int] = field(default_factory=dict)
     runs: Mapping[int, int] = field(default_factory=dict)
+    first_at: datetime | None = None
 
     def count(self, *events: str) -> int:
         """How many of these there were."""
@@ -70,15 +71,14 @@ class Minute:
 def read_minutes(
     lines: Iterable[Mapping[str, Any]], uncounted_at: datetime | None = None
 ) -> list[Minute]:
-    """Lines of the ledger, oldest first. A line goes on where the one before it ended.
+    """Lines of the ledger by when they ended. A line goes on where the one before it did.
 
     One that counts what an open transaction had kept from those before it is told as one with them.
     ``uncounted_at``: the first event that no line counts yet; lines beyond that do not tell all of
     their time, and are left out.
     """
     found: list[Minute] = []
-    for line in lines:
-        minute = _read(line)
+    for minute in sorted(map(_read, lines), key=lambda minute: minute.at):
         while found and minute.since < found[-1].at - OVERLAP:
             minute = together(found.pop(), minute)
         if found:
@@ -89,12 +89,14 @@ def read_minutes(
 
 def _read(line: Mapping[str, Any]) -> Minute:
     at = instant(line["at"])
+    first_at = min(instant(line["since"] or line["at"]), at)
     return Minute(
         at,
-        min(instant(line["since"] or line["at"]), at),
+        first_at,
         {name: int(n) for name, n in (line["events"] or {}).items()},
         int(line["retries"] or 0),
         {int(bucket): int(n) for bucket, n in (line["waits"] or {}).items()},
+        first_at=first_at,
     )
 
 
@@ -106,6 +108,7 @@ def together(one: Minute, other: Minute) -> Minute:
         Counter(one.events) + Counter(other.events),
         one.retries + other.retries,
         Counter(one.waits) + Counter(other.waits),
+        first_at=min((at for at in (one.first_at, other.first_at) if at), default=None),
     )
 
 

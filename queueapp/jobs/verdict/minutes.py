@@ -26,8 +26,9 @@ OVERLAP = timedelta(seconds=30)
 class Minute:
     """One line: what was counted from ``since`` to ``at``, over all kinds.
 
-    ``first_at``: of the first event of it, where it is known. ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
-    at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for.
+    ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
+    at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for;
+    ``first_at``: when the first event of it was, where that is known.
     """
 
     at: datetime

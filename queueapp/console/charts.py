@@ -20,6 +20,7 @@ STACK = (Status.SUCCEEDED, Status.CANCELLED, Status.FAILED)
 _LEAST = 1.5
 # A busy queue fills several lines a minute: they are drawn as one.
 _NARROWEST_S = 50.0
+_MINUTE_S = 60.0
 # Between two columns.
 _GAP = 3.0
 # The scale of waits: each step twice the one before, from 1 ms to a little more than an hour.
@@ -73,6 +74,11 @@ class Chart:
     to: datetime
 
     @property
+    def quarters(self) -> list[datetime]:
+        """The instants of its axis, from the first to the last."""
+        return [self.from_ + (self.to - self.from_) * n / 4 for n in range(5)]
+
+    @property
     def last_wait_s(self) -> float | None:
         """The wait of the newest column that has one."""
         waits = (column.wait_s for column in reversed(self.columns))
@@ -113,17 +119,23 @@ def _merged(minutes: Sequence[Minute]) -> Iterator[Minute]:
 
 def _rates(line: Minute) -> dict[Status, int]:
     """Ends a minute, each that there was at least 1."""
-    minutes = max((line.at - line.since).total_seconds(), 1.0) / 60
+    minutes = max((line.at - _begun(line)).total_seconds(), 1.0) / 60
     counts = {status: line.count(status) for status in STACK}
     return {status: max(1, round(n / minutes)) if n else 0 for status, n in counts.items()}
 
 
+def _begun(line: Minute) -> datetime:
+    """Where its column begins: behind a gap, in which nobody counted, with its first event."""
+    shortest = line.at - timedelta(seconds=_MINUTE_S)
+    return max(line.since, min(line.first_at or line.since, shortest))
+
+
 def _column(line: Minute, counts: dict[Status, int], peak: int, from_: datetime) -> Column:
-    since = max(line.since, from_)
+    since = max(_begun(line), from_)
     x, end = _x(since, from_), _x(line.at, from_)
     wait = p95_s(line.waits)
     return Column(
-        line.since,
+        since,
         line.at,
         x,
         max(round(end - x - _GAP, 2), 1.0),

@@ -17,16 +17,14 @@ from queueapp.console.charts import chart_of, share
 from queueapp.console.overview import Overview
 from queueapp.console.readings import Reading
 from queueapp.console.remedies import remedies
-from queueapp.jobs.control import SWITCHES
 from queueapp.jobs.queries import PriorityDepth, WaitingCounts
-from queueapp.jobs.status import FINAL, Event, Status
+from queueapp.jobs.status import FINAL, Status
 from queueapp.jobs.verdict import Facts, Numbers
 from queueapp.jobs.why.words import span
 from queueapp.judgement import Look
 from queueapp.shared import Snapshot
 
 _PRIORITIES_SHOWN = 8
-_MARKED = {*SWITCHES, Event.OP_PLANNED}
 
 
 @bp.get("/")
@@ -118,11 +116,10 @@ def _marks(facts: Facts, seen: Overview) -> Iterator[tuple[datetime, str]]:
     """What was done on purpose in the hour: it explains the chart."""
     if facts.signs and facts.signs.deployed_at:
         yield facts.signs.deployed_at, "deploy"
-    for act in seen.actions.value or ():
-        if act.event in _MARKED:
-            said = act.event.replace("_", " ").replace("op planned", "operation")
-            kind = (act.scope or "").partition("kind:")[2]
-            yield act.at, f"{said}{' ' + kind if kind else ''} by {act.actor}"
+    for act in seen.marks.value or ():
+        said = act.event.replace("_", " ").replace("op planned", "operation")
+        kind = (act.scope or "").partition("kind:")[2]
+        yield act.at, f"{said}{' ' + kind if kind else ''} by {act.actor}"
 
 
 def _waiting(depths: Reading[list[PriorityDepth]]) -> Reading[WaitingCounts]:

@@ -30,6 +30,7 @@ class Overview:
     failed: Reading[int]
     longest: Reading[Sequence[Row[Any]]]
     actions: Reading[Sequence[Action]]
+    marks: Reading[Sequence[Action]]
 
     @property
     def mark(self) -> str:
@@ -41,7 +42,7 @@ class Overview:
     @property
     def parts(self) -> Mapping[str, Reading[Any]]:
         """The parts that may fail by themselves."""
-        names = ("counts", "depths", "failed", "longest", "actions")
+        names = ("counts", "depths", "failed", "longest", "actions", "marks")
         return {name: getattr(self, name) for name in names}
 
 
@@ -64,4 +65,5 @@ def _read(session: Session) -> Overview:
         failed=tried(session, queries.failed_since, HOUR),
         longest=tried(session, queries.longest_running),
         actions=tried(session, queries.last_actions),
+        marks=tried(session, queries.marks_of_hour),
     )

@@ -11,6 +11,13 @@ from tests.browser.screen import width_of_content
 from tests.factories import make_job
 
 
+def hidden_part_of_row(page: Page) -> int:
+    """How much of the row of pages one would have to scroll to."""
+    row = page.locator(".top__nav")
+    found: int = row.evaluate("row => row.scrollWidth - row.clientWidth")
+    return found
+
+
 def test_box_keys_menu_and_settings_lead_about(
     page: Page, live_server: str, session: Session
 ) -> None:
@@ -36,10 +43,15 @@ def test_box_keys_menu_and_settings_lead_about(
     page.click("text=More")
     settings = page.locator("#more").get_by_role("link", name="Settings")
     expect(settings).to_be_in_viewport()
+    # What the row has no room for is here, and the row has room for the others.
+    expect(page.locator("#more").get_by_role("link", name="System")).to_be_in_viewport()
+    assert hidden_part_of_row(page) == 0
     page.keyboard.press("Escape")
     expect(settings).to_be_hidden()
     page.click("text=More")
     settings.click()
+    assert hidden_part_of_row(page) == 0
+    assert page.evaluate("document.querySelector('.top').offsetHeight") < 130
     page.click("#own-zone")
     expect(page.locator("#zone")).to_have_value("UTC")
     page.fill("#zone", "Asia/Tokyo")

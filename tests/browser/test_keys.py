@@ -26,7 +26,8 @@ def test_rows_are_walked_ticked_opened_and_acted_on(
     page.keyboard.press("j")
     page.keyboard.press("Enter")
 
-    expect(page).to_have_url(f"{live_server}/jobs/{ids[1]}")
+    # Whole: a link that is followed before the scripts listen leads to a page, not a dialog.
+    page.wait_for_url(f"{live_server}/jobs/{ids[1]}", wait_until="load")
     page.keyboard.press("r")
     expect(page.locator("#dialog h2")).to_have_text(f"Retry job {ids[1]}?")
 

@@ -41,6 +41,8 @@ def test_a_session_that_ends_while_the_page_refreshes_leads_to_the_sign_in_and_b
     sign_in(page)
     expect(page).to_have_url(f"{live_server}/jobs?status=failed")
     expect(page.get_by_role("button", name="Sign out ana")).to_be_visible()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert page.evaluate("document.querySelector('.top').offsetHeight") < 50
 
     page.context.clear_cookies()
     page.wait_for_url(re.compile(r"/login\?next="), timeout=30_000)

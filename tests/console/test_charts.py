@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -69,6 +70,22 @@ def test_what_was_not_counted_leaves_a_gap_and_what_is_older_is_left_out() -> No
 
     assert len(drawn.columns) == 2
     assert drawn.columns[1].x - drawn.columns[0].x > WIDTH / 2
+
+
+def test_a_line_behind_a_gap_is_as_wide_as_the_time_it_tells_of() -> None:
+    """The first one after a night without workers must not fill the hour."""
+    late = replace(line(0, 30, span_s=2_400), first_at=NOW - timedelta(seconds=100))
+    sudden = replace(line(0, 30, span_s=2_400), first_at=NOW)
+
+    [begun], [at_once] = chart(late).columns, chart(sudden).columns
+
+    assert begun.x == pytest.approx(WIDTH * 3500 / 3600, abs=0.01)
+    assert at_once.x == WIDTH * 59 / 60
+    assert [one.counts[Status.SUCCEEDED] for one in (begun, at_once)] == [18, 30]
+
+
+def test_the_axis_is_the_hour_whatever_was_counted() -> None:
+    assert [(NOW - at).total_seconds() / 60 for at in chart().quarters] == [60, 45, 30, 15, 0]
 
 
 def test_the_wait_is_on_a_scale_that_doubles() -> None:

@@ -40,6 +40,17 @@ def test_acts_of_people_come_newest_first_and_machines_are_left_out(session: Ses
     assert found[1].job_id == ids[0]
 
 
+def test_moves_of_jobs_crowd_no_mark_of_the_hour_out(session: Session) -> None:
+    control.pause(session, actor="user:ana", reason="migration")
+    session.commit()
+    for _ in range(12):
+        transitions.cancel(session, [make_job(session).id], actor="user:bo")
+        session.commit()
+
+    assert "queue_paused" not in {event for event, *_ in told(session)}
+    assert [mark.event for mark in queries.marks_of_hour(session)] == ["queue_paused"]
+
+
 def test_all_batches_of_an_operation_are_one_line_beside_its_plan(session: Session) -> None:
     for _ in range(3):
         make_job(session, Status.FAILED)

@@ -369,6 +369,7 @@ def every_read(session: Session) -> None:
     queries.failed_since(session, SOON)
     queries.longest_running(session)
     queries.last_actions(session)
+    queries.marks_of_hour(session)
     for where in _filters():
         queries.list_jobs(session, where)
         queries.list_jobs(session, where, before=25_000)

@@ -1041,6 +1041,10 @@ def test_a_line_that_makes_up_for_others_is_told_as_long_as_what_it_counts() -> 
     assert [minute.count("succeeded") for minute in minutes] == [7, 900, 8]
     assert [round((m.at - m.since).total_seconds() / 60) for m in minutes] == [1, 9, 1]
 
+    # As a drill writes them: behind those that ended later.
+    written_late = [line(1, 2, 8), line(3, 4, 5), line(2, 3, 6)]
+    assert [m.count("succeeded") for m in read_minutes(written_late)] == [5, 6, 8]
+
 
 # What it costs
 

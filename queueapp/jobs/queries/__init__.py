@@ -3,7 +3,7 @@
 Statuses stand in the statements as literals, so that a generic plan can use the partial indexes.
 """
 
-from queueapp.jobs.queries.actions import Action, last_actions
+from queueapp.jobs.queries.actions import Action, last_actions, marks_of_hour
 from queueapp.jobs.queries.activity import failed_since, longest_running
 from queueapp.jobs.queries.acts import Act, ActFilter, Did
 from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
@@ -102,6 +102,7 @@ __all__ = [
     "list_events",
     "list_jobs",
     "longest_running",
+    "marks_of_hour",
     "newest_alike",
     "old_transaction",
     "oldest_transaction_s",

@@ -53,6 +53,16 @@ FROM (SELECT * FROM moved UNION ALL SELECT * FROM control) both_
 ORDER BY at DESC, id DESC LIMIT %(limit)s
 """
 
+# What people did to the queue in the hour of the charts: no job moved by hand crowds it out.
+_MARKS = """
+SELECT id, created_at AS at, event, actor, NULL AS reason, 0 AS jobs, NULL AS job_id,
+  NULL AS operation, scope
+FROM job_events
+WHERE job_id IS NULL AND event = ANY(%(events)s)
+  AND created_at >= statement_timestamp() - interval '1 hour'
+ORDER BY id DESC LIMIT %(limit)s
+"""
+
 
 @dataclass(frozen=True)
 class Action:
@@ -86,4 +96,11 @@ def last_actions(database: Database, limit: int = 10) -> Sequence[Action]:
         control=[str(event) for event in _CONTROL],
         limit=limit,
     )
+    return [Action(**row._asdict()) for row in rows]
+
+
+def marks_of_hour(database: Database, limit: int = 60) -> Sequence[Action]:
+    """The pauses, holds and planned operations of the last hour, newest first."""
+    events = [str(event) for event in (*SWITCHES, Event.OP_PLANNED)]
+    rows: Any = run(database, _MARKS, events=events, limit=limit)
     return [Action(**row._asdict()) for row in rows]

@@ -31,7 +31,7 @@ class Minute:
     ``retries``: claims of jobs that had been tried before; ``waits``: how many claims came after
     at most 2^n ms, by n; ``runs``: the same of how long attempts ran, where that was asked for.
     ``later``: jobs that were created for more than a minute later; ``due``: such jobs whose time
-    came.
+    came; ``first_at``: when the first event of it was, where that is known.
     """
 
     at: datetime
@@ -42,6 +42,7 @@ class Minute:
     runs: Mapping[int, int] = field(default_factory=dict)
     later: int = 0
     due: int = 0
+    first_at: datetime | None = None
 
     def count(self, *events: str) -> int:
         """How many of these there were."""
@@ -76,15 +77,14 @@ class Minute:
 def read_minutes(
     lines: Iterable[Mapping[str, Any]], uncounted_at: datetime | None = None
 ) -> list[Minute]:
-    """Lines of the ledger, oldest first. A line goes on where the one before it ended.
+    """Lines of the ledger by when they ended. A line goes on where the one before it did.
 
     One that counts what an open transaction had kept from those before it is told as one with them.
     ``uncounted_at``: the first event that no line counts yet; lines beyond that do not tell all of
     their time, and are left out.
     """
     found: list[Minute] = []
-    for line in lines:
-        minute = _read(line)
+    for minute in sorted(map(_read, lines), key=lambda minute: minute.at):
         while found and minute.since < found[-1].at - OVERLAP:
             minute = together(found.pop(), minute)
         if found:
@@ -97,14 +97,16 @@ def read_minutes(
 
 def _read(line: Mapping[str, Any]) -> Minute:
     at = instant(line["at"])
+    first_at = min(instant(line["since"] or line["at"]), at)
     return Minute(
         at,
-        min(instant(line["since"] or line["at"]), at),
+        first_at,
         {name: int(n) for name, n in (line["events"] or {}).items()},
         int(line["retries"] or 0),
         {int(bucket): int(n) for bucket, n in (line["waits"] or {}).items()},
         later=int(line.get("later") or 0),
         due=int(line.get("due") or 0),
+        first_at=first_at,
     )
 
 
@@ -118,6 +120,7 @@ def together(one: Minute, other: Minute) -> Minute:
         Counter(one.waits) + Counter(other.waits),
         later=one.later + other.later,
         due=one.due + other.due,
+        first_at=min((at for at in (one.first_at, other.first_at) if at), default=None),
     )
 
 

@@ -11,7 +11,7 @@ from flask import Flask
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
+from queueapp import counts, judgement
 from queueapp.console.readings import Reading, tried
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -24,9 +24,13 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Overview:
-    """The state of the queue, each part read or with the reason why not."""
+    """The state of the queue, each part read or with the reason why not.
+
+    ``counted``: of when the counts were made, which may have been a moment earlier.
+    """
 
     pulse: Pulse
+    counted: Pulse
     counts: Reading[dict[Status, int]]
     depths: Reading[list[PriorityDepth]]
     failed: Reading[int]
@@ -38,7 +42,8 @@ class Overview:
         """Changes whenever the page would; progress leaves no line in the ledger."""
         progress = ",".join(f"{row.id}:{row.progress}" for row in self.longest.value or ())
         reasons = [part.reason for part in self.parts.values() if part.reason]
-        return f"{self.pulse.mark} {self.pulse.now:%H:%M} {progress} {reasons}"
+        pulses = f"{self.pulse.mark} {self.counted.mark}"
+        return f"{pulses} {self.pulse.now:%H:%M} {progress} {reasons}"
 
     @property
     def parts(self) -> Mapping[str, Reading[Any]]:
@@ -59,12 +64,14 @@ def shared(app: Flask) -> Shared[Overview]:
 
 
 def _read(app: Flask) -> Overview:
+    known = counts.present(app)
     with app.app_context(), Session(db.engine) as session:
         queries.bound_reads(session)
         return Overview(
             pulse=queries.pulse(session),
-            counts=tried(session, queries.status_counts),
-            depths=tried(session, queries.depth_by_priority),
+            counted=known.pulse,
+            counts=known.by_status,
+            depths=known.depths,
             failed=tried(session, queries.failed_since, HOUR),
             longest=tried(session, queries.longest_running),
             actions=tried(session, queries.last_actions),

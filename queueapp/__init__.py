@@ -22,6 +22,7 @@ from queueapp import (
     config,
     connections,
     console,
+    counts,
     error_handlers,
     handlers,
     judgement,
@@ -71,7 +72,7 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
         )
     )
     # Last: it looks at all routes.
-    for edge in (auth, judgement, checkup, error_handlers, api, console, commands, mounted):
+    for edge in (auth, judgement, counts, checkup, error_handlers, api, console, commands, mounted):
         edge.init_app(app)
     return app
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from flask import Response, redirect, request
+from flask import Response, current_app, redirect, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
+from queueapp import counts
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import Moment, buttons_of, moment_of, shown_status
@@ -18,6 +19,8 @@ from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
+from queueapp.counts import Counts
+from queueapp.errors import DatabaseUnavailable
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
@@ -62,15 +65,21 @@ def jobs() -> AnyResponse:
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=place.before, after=place.after))
     session = db.session()
-    pulse = pulse_of(session)
+    pulse, known = pulse_of(session), counts.at_hand(_app())
+    # A list that is shown with counts of before changes again when there are newer ones.
+    before = known.pulse.mark if known and known.pulse.mark != pulse.mark else ""
     response = answer(
         "jobs",
         as_of=pulse.now,
-        mark=pulse.mark,
-        context=lambda: _context(session, criteria, place, pulse.now),
+        mark=pulse.mark + before,
+        context=lambda: _context(session, criteria, place, pulse.now, known),
         is_shared=True,
     )
     return _pushing(response, criteria)
+
+
+def _app() -> Any:
+    return current_app._get_current_object()  # type: ignore[attr-defined]
 
 
 def _pushing(response: Response, criteria: Criteria) -> Response:
@@ -81,11 +90,9 @@ def _pushing(response: Response, criteria: Criteria) -> Response:
 
 
 def _context(
-    session: Session, criteria: Criteria, place: Place, now: datetime
+    session: Session, criteria: Criteria, place: Place, now: datetime, known: Counts | None
 ) -> Mapping[str, Any]:
     page = _page(bounded(session), criteria, place)
-    counts = tried(session, queries.status_counts)
-    depths = tried(session, queries.depth_by_priority)
     shown: Page = page.value or Page([], None)
     return {
         "criteria": criteria,
@@ -97,7 +104,7 @@ def _context(
         "tabs": TABS,
         "holds": _holds(session, criteria),
         "holds_shown": HOLDS_SHOWN,
-        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(counts, depths),
+        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(known),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -136,14 +143,16 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
     return len(newer.value.rows) if newer.value else 0
 
 
-def _numbers(
-    counts: Reading[dict[Status, int]], depths: Reading[list[queries.PriorityDepth]]
-) -> dict[str, str]:
+def _numbers(known: Counts | None) -> dict[str, str]:
     """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
-    found = {status.value: count(number) for status, number in (counts.value or {}).items()}
-    if depths.value is None:
+    try:
+        known = known or counts.present(_app())
+    except DatabaseUnavailable:
+        return {}
+    found = {status.value: count(n) for status, n in (known.by_status.value or {}).items()}
+    if known.depths.value is None:
         return found
-    waiting = WaitingCounts.of(depths.value)
+    waiting = WaitingCounts.of(known.depths.value)
     least = "+" if waiting.retrying_is_least else ""
     return found | {
         "due": count(waiting.due),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from flask import Flask
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
+from queueapp import counts
 from queueapp.console.readings import Reading, share, tried
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Action, PriorityDepth, Pulse
@@ -22,9 +24,13 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Overview:
-    """The state of the queue, each part read or with the reason why not."""
+    """The state of the queue, each part read or with the reason why not.
+
+    ``counted``: of when the counts were made, which may have been a moment earlier.
+    """
 
     pulse: Pulse
+    counted: Pulse
     counts: Reading[dict[Status, int]]
     depths: Reading[list[PriorityDepth]]
     failed: Reading[int]
@@ -37,7 +43,8 @@ class Overview:
         """Changes whenever the page would; progress leaves no line in the ledger."""
         progress = ",".join(f"{row.id}:{row.progress}" for row in self.longest.value or ())
         reasons = [part.reason for part in self.parts.values() if part.reason]
-        return f"{self.pulse.mark} {self.pulse.now:%H:%M} {progress} {reasons}"
+        pulses = f"{self.pulse.mark} {self.counted.mark}"
+        return f"{pulses} {self.pulse.now:%H:%M} {progress} {reasons}"
 
     @property
     def parts(self) -> Mapping[str, Reading[Any]]:
@@ -48,7 +55,7 @@ class Overview:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share one overview."""
-    app.extensions["queue_overview"] = share(app, _read)
+    app.extensions["queue_overview"] = share(app, partial(_read, app))
 
 
 def shared(app: Flask) -> Shared[Overview]:
@@ -57,11 +64,13 @@ def shared(app: Flask) -> Shared[Overview]:
     return found
 
 
-def _read(session: Session) -> Overview:
+def _read(app: Flask, session: Session) -> Overview:
+    known = counts.present(app)
     return Overview(
         pulse=queries.pulse(session),
-        counts=tried(session, queries.status_counts),
-        depths=tried(session, queries.depth_by_priority),
+        counted=known.pulse,
+        counts=known.by_status,
+        depths=known.depths,
         failed=tried(session, queries.failed_since, HOUR),
         longest=tried(session, queries.longest_running),
         actions=tried(session, queries.last_actions),

@@ -55,7 +55,7 @@ RETURNING e.id
 """
 
 # A line that has read up to here has read all; the next real one goes on from its own moment.
-_ALL = str(2**62)
+ALL = str(2**62)
 
 
 def ago(seconds: float) -> datetime:
@@ -110,7 +110,7 @@ class Past:
         for back in reversed(range(count)):
             since = ago(upto + 60 * (back + 1)).isoformat()
             totals = minute_totals.carried(totals, kinds, now_s=0)
-            line = {"xid": _ALL, "id": 0, "since": since, "full": False, "kinds": dict(kinds)}
+            line = {"xid": ALL, "id": 0, "since": since, "full": False, "kinds": dict(kinds)}
             data = {**line, "totals": totals, "claim": claim}
             if back % 2:
                 # The others are as an older release wrote them.

@@ -1,4 +1,4 @@
-"""``flask demo``: the whole queue at work on this machine; incidents to practise on."""
+"""``flask demo``: the whole queue at work on this machine; incidents; a long history."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 
 from queueapp.commands.demo import processes, stream
+from queueapp.commands.demo.filling import fill
 from queueapp.commands.demo.incidents import incident
 from queueapp.commands.demo.processes import Running
 from queueapp.commands.demo.receiver import Receiver
@@ -54,6 +55,7 @@ def demo(
       flask demo --port 8080 --workers 3
       flask demo --duration 2m
       flask demo incident --list
+      flask demo fill
     """
     if context.invoked_subcommand is not None:
         _refuse_options(context)
@@ -74,6 +76,7 @@ def demo(
     click.echo("Stopped")
 
 
+demo.add_command(fill)
 demo.add_command(incident)
 
 

@@ -1,0 +1,62 @@
+"""How many jobs stand where: counted once for all pages of this process, and for the API."""
+
+from __future__ import annotations
+
+from flask import Flask
+from sqlalchemy.orm import Session
+
+from queueapp import judgement
+from queueapp.extensions import db
+from queueapp.jobs import queries
+from queueapp.jobs.queries import PriorityDepth, Pulse
+from queueapp.jobs.queries.attempted import Reading, tried
+from queueapp.jobs.status import Status
+from queueapp.shared import Shared
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Bounded counts, each part read or with the reason why not.
+
+    ``pulse``: of the moment before. What it tells of is in them, and perhaps what came then.
+    """
+
+    pulse: Pulse
+    by_status: Reading[dict[Status, int]]
+    depths: Reading[list[PriorityDepth]]
+
+
+def init_app(app: Flask) -> None:
+    """Let ``app`` share its counts."""
+    app.extensions["queue_counts"] = judgement.share(app, lambda: _read(app))
+
+
+def shared(app: Flask) -> Shared[Counts]:
+    """The counts that all of the process share."""
+    found: Shared[Counts] = app.extensions["queue_counts"]
+    return found
+
+
+def present(app: Flask) -> Counts:
+    """The counts, a moment old at most. Raises DatabaseUnavailable."""
+    snapshot = shared(app).get()
+    if snapshot.present is None:
+        raise judgement.unavailable(snapshot)
+    return snapshot.present
+
+
+def at_hand(app: Flask) -> Counts | None:
+    """The counts that would be given now without counting anew; None if there are none."""
+    reading = shared(app)
+    snapshot = reading.peek()
+    return snapshot.value if snapshot.age_s < reading.life_s else None
+
+
+def _read(app: Flask) -> Counts:
+    with app.app_context(), Session(db.engine) as session:
+        queries.bound_reads(session)
+        return Counts(
+            pulse=queries.pulse(session),
+            by_status=tried(session, queries.status_counts),
+            depths=tried(session, queries.depth_by_priority),
+        )

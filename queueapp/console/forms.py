@@ -58,7 +58,8 @@ FRESH = Form()
 
 def again(error: QueueError, name: str) -> Form:
     """The form of this request with ``error`` beside the field ``name``."""
-    said = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    said = f"{error.message[:1].upper()}{error.message[1:]}"
+    said += "" if said.endswith((".", "?")) else "."
     return Form(request.form, {name: said}, error.status)
 
 

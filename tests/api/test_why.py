@@ -132,7 +132,9 @@ def test_a_job_due_later_says_which_event_moved_it(
     assert (moved_by["event"], moved_by["by"]) == ("retry_scheduled", "worker:w")
     moved_by = why(rescheduled.id)["evidence"]["moved_by"]
     assert (moved_by["event"], moved_by["reason"]) == ("rescheduled", "not before lunch")
-    assert "rescheduled of user:ana (not before lunch)" in why(rescheduled.id)["sentence"]
+    assert (
+        "set by user:ana with “rescheduled” (not before lunch)" in why(rescheduled.id)["sentence"]
+    )
 
 
 def test_a_due_time_that_came_back_is_told_by_the_last_who_set_it(

@@ -215,11 +215,24 @@ document.addEventListener("click", (event) => {
     ticked.clear();
     return refreshNow();
   }
+  const source = event.target.closest("[data-copy], [data-copy-link]");
+  if (source) return "copyLink" in source.dataset ? copyLink() : copy(source.dataset.copy, source.dataset.what);
   if (event.target.closest("dialog [data-close]")) {
     event.preventDefault();
     dialog.close();
   }
 });
+
+// The filter itself is not drawn anew: its fields are marked by what the list says of them.
+function markFilter(filter) {
+  for (const field of filter.querySelectorAll("input, select")) {
+    const said = document.getElementById(`problem-${field.name}`);
+    const about = (field.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && !id.startsWith("problem-"));
+    if (said) about.unshift(said.id);
+    said ? field.setAttribute("aria-invalid", "true") : field.removeAttribute("aria-invalid");
+    about.length ? field.setAttribute("aria-describedby", about.join(" ")) : field.removeAttribute("aria-describedby");
+  }
+}
 
 // --- After each swap: dialogs, ticks, ages; a new filter forgets the ticks of the old one ---
 
@@ -227,6 +240,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   if (ctx.target?.id === "dialog-body" && ctx.response.status < 400 && !dialog.open) dialog.showModal();
   if (ctx.sourceElement?.id === "filter") {
     ticked.clear();
+    markFilter(ctx.sourceElement);
     document.activeElement?.id || say($("#live"), "The list is filtered.");
   }
   if (answered && !$("#begin")) {
@@ -282,10 +296,29 @@ const inRow = (selector) => document.getElementById(current ?? "")?.querySelecto
 const verb = (name) =>
   (inRow(`a[data-verb=${name}]`) || $(`:is(.job__verbs, #group-verbs) [data-verb=${name}]`))?.click();
 const go = (selector) => $(selector)?.click();
-const copyLink = async () => {
-  await navigator.clipboard?.writeText(location.href);
-  say($("#live"), "The link is copied.");
-};
+// A time that is so long ago would be another one for whoever opens the link later.
+const AGO = /^-(\d{1,5})([smhd])$/;
+const SECONDS = { s: 1, m: 60, h: 3600, d: 86400 };
+function fixedLink() {
+  const link = new URL(location.href);
+  for (const name of ["since", "until"]) {
+    const [, number, unit] = link.searchParams.get(name)?.match(AGO) ?? [];
+    if (number) link.searchParams.set(name, new Date(Date.now() + refresh.clock - number * SECONDS[unit] * 1000).toISOString());
+  }
+  return link.href;
+}
+async function copy(text, what) {
+  let said = `${what} is copied.`;
+  // Browsers let pages copy over https and on this machine only.
+  try { await navigator.clipboard.writeText(text); } catch { said = `This browser lets no page copy here: ${text}`; }
+  say($("#live"), said);
+  const shown = document.createElement("p");
+  Object.assign(shown, { className: "notice", textContent: said });
+  shown.dataset.tone = "good";
+  $("#notice").replaceChildren(shown);
+  if (said.endsWith("is copied.")) setTimeout(() => shown.remove(), 5000);
+}
+const copyLink = () => copy(fixedLink(), "The link");
 const KEYS = {
   "?": () => help.showModal(),
   "/": () => $("#jump")?.focus(),
@@ -320,6 +353,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 // --- Beginning ---
+
+document.documentElement.dataset.scripts = ""; // shows what only they can do
 
 for (const id of ["#pause", "#theme", "#help-button", "#own-zone"]) if ($(id)) $(id).hidden = false;
 $("#pause")?.addEventListener("click", togglePause);

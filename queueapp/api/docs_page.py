@@ -154,6 +154,7 @@ def _code(text: str) -> Markup:
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
+@bp.app_template_global("base_url")
 def _base() -> str:
     """The address that the reader came to; a Host that is none is not written into commands."""
     host = request.headers.get("Host", "")

@@ -247,12 +247,16 @@ def _database() -> Iterator[Database]:
             raise
 
 
+def _none_of(number: int) -> str:
+    return "the lease is not" if number == 1 else f"none of the {number} leases is"
+
+
 def _answered(items: Iterable[Lease], answers: dict[UUID, dict[str, Any]]) -> Response:
     """Answer one by one, in the order of the request; 409 when not one lease is held any more."""
     told = [{"id": item.id, **answers[item.token]} for item in items]
     if all(one["outcome"] == "lost" for one in told):
         raise LeaseLost(
-            f"none of the {len(told)} leases is yours any more: stop, and drop what you have",
+            f"{_none_of(len(told))} yours any more: stop, and drop what you have",
             items=told,
         )
     return json_answer({"items": told})

@@ -28,6 +28,7 @@ from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.failure import printable
 from queueapp.jobs.operations import Counts
+from queueapp.jobs.why.words import counted
 
 bp = Blueprint("api_operations", __name__, url_prefix="/api/operations")
 
@@ -99,7 +100,7 @@ def apply(operation_id: str) -> Response:
         if made.state == "stopped":
             raise OperationStopped(
                 f"operation {number} was stopped by {made.changed_by}; it has moved"
-                f" {made.moved} jobs",
+                f" {counted(made.moved, 'job')}",
                 operation=number,
             )
     return shown(number, goes_on=202)

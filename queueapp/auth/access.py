@@ -15,7 +15,7 @@ from queueapp.auth import origin, session
 from queueapp.auth.people import Person
 from queueapp.auth.principal import LOCAL, Principal
 from queueapp.auth.proxies import Proxies
-from queueapp.auth.roles import Permission
+from queueapp.auth.roles import ABOUT, Permission
 from queueapp.auth.tokens import Token, bearer_of, holder_of
 from queueapp.config import needs_database_url
 from queueapp.errors import NotAllowed, NotAuthenticated
@@ -84,7 +84,7 @@ def guard() -> None:
         _refuse_other_sites()
     if not principal.may(permission):
         raise NotAllowed(
-            f"{principal.actor} has the role {principal.role}, which does not grant {permission}",
+            f"the role {principal.role} may not {ABOUT[permission]}: you are {principal.actor}",
             role=principal.role.value,
             permission=permission.value,
         )

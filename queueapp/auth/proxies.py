@@ -63,7 +63,9 @@ class Proxies:
             return None
         if not is_name(name):
             # Two headers are one value with a comma: one of them is the reader's own.
-            raise NotAllowed("what the proxy sends as a name is none: letters, digits, _ . @ + -")
+            raise NotAllowed(
+                "the proxy sends a name that cannot be one: a name is letters, digits, _ . @ + -"
+            )
         if name in people:
             return people[name].principal
         if self.role is None:

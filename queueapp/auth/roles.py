@@ -32,6 +32,18 @@ class Permission(StrEnum):
     WORK = "work"  # lease jobs and settle them
 
 
+# What a permission lets its holder do, behind "may not".
+ABOUT: dict[Permission, str] = {
+    Permission.READ: "look at all jobs",
+    Permission.READ_OWN: "look at jobs",
+    Permission.READ_KINDS: "look at the kinds",
+    Permission.PRODUCE: "create jobs",
+    Permission.CANCEL: "cancel jobs",
+    Permission.ACT: "change jobs or the queue",
+    Permission.ADMIN: "do what cannot be undone",
+    Permission.WORK: "run jobs",
+}
+
 # How many jobs one operation of an operator may move; an admin may move all.
 MOST_JOBS = 10_000
 

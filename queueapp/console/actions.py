@@ -72,7 +72,9 @@ def act_on_many() -> AnyResponse:
 
 def _known(verb: str) -> Apply:
     if verb not in VERBS:
-        raise PageNotFound(f"there is no verb {verb[:100]!r} for jobs")
+        known = " and ".join(VERBS)
+        what = f"“{verb[:100]}” is none" if verb else "none was chosen"
+        raise PageNotFound(f"the buttons for jobs are {known}; {what}")
     return VERBS[verb]
 
 
@@ -84,9 +86,9 @@ def how_it_is_done() -> dict[str, Any]:
 
 def _ids(texts: Sequence[str]) -> list[int]:
     if len(texts) > MOST_AT_ONCE:
-        raise BadRequest(f"tick at most {MOST_AT_ONCE} jobs at once")
+        raise BadRequest(f"{MOST_AT_ONCE} jobs at most can be ticked at once")
     if not all(re.fullmatch("[0-9]{1,19}", t) and 0 < int(t) <= LARGEST_ID for t in texts):
-        raise BadRequest("an id is a whole number above zero")
+        raise BadRequest("the id of a job is a whole number above zero")
     return sorted({int(text) for text in texts})
 
 
@@ -94,7 +96,7 @@ def _left() -> int:
     """How many ticked jobs the question already said it would leave alone."""
     text = request.form.get("left", "0")
     if not re.fullmatch("[0-9]{1,3}", text) or int(text) > MOST_AT_ONCE:
-        raise BadRequest(f"left is a whole number up to {MOST_AT_ONCE}")
+        raise BadRequest("the form does not say how many jobs it left alone: open it again")
     return int(text)
 
 

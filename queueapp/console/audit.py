@@ -22,6 +22,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE
 from queueapp.console.filters import stamp
+from queueapp.console.forms import Problem
 from queueapp.console.glossary import NAMES
 from queueapp.console.instants import canonical, instant_of
 from queueapp.console.readings import Reading, tried
@@ -74,7 +75,7 @@ class Criteria:
         ends = ((name, instant_of(self.given[name], now)) for name in ("since", "until"))
         since, until = (f"{name} is {stamp(at, zone=tz)}" for name, at in ends)
         said = f"No time lies between: {since}, and {until}."
-        return replace(self, problems=(said,))
+        return replace(self, problems=(Problem(said, "until"),))
 
     def where(self, now: datetime) -> ActFilter:
         """The filter at an instant."""
@@ -128,16 +129,16 @@ def read_criteria(args: MultiDict[str, str], zone: tzinfo) -> Criteria:
     given = {name: value for name in FIELDS if (value := args.get(name, "").strip())}
     problems = [f"There is no filter “{n[:100]}”." for n in args if n not in (*FIELDS, *BESIDE)]
     if given.get("verb", QUEUE) not in (QUEUE, *Did):
-        problems.append(f"There is no verb “{given['verb'][:100]}”.")
+        problems.append(Problem(f"There is no verb “{given['verb'][:100]}”.", "verb"))
     if "\x00" in given.get("actor", ""):
-        problems.append("Nobody is called that.")
+        problems.append(Problem("Nobody is called that.", "actor"))
     otherwise = any(not value.strip() for value in args.values())
     for name in ("since", "until"):
         if name in given:
             try:
                 text = canonical(given[name], zone)
             except ValueError as error:
-                problems.append(f"{error}.")
+                problems.append(Problem(f"{error}.", name))
             else:
                 otherwise |= text != given[name]
                 given[name] = text

@@ -13,6 +13,7 @@ from typing import Any
 from flask import url_for
 from werkzeug.datastructures import MultiDict
 
+from queueapp.console.forms import Problem
 from queueapp.jobs.queries import JobFilter, View
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import Status
@@ -101,13 +102,15 @@ def _bad_statuses(given: dict[str, list[str]]) -> Iterable[str]:
 def _bad_fields(given: dict[str, list[str]]) -> Iterable[str]:
     for name in FIELDS:
         if any("\x00" in value for value in given.get(name, [])):
-            yield f"No job has such a {name}."
+            yield Problem(f"No job has such a {name}.", name)
     priority = given.get("priority", ["0"])[0]
     if not _PRIORITY.fullmatch(priority) or not -(2**15) <= int(priority) < 2**15:
-        yield f"“{priority[:100]}” is no priority: whole numbers from -32768 to 32767 are."
+        said = f"“{priority[:100]}” is no priority: whole numbers from -32768 to 32767 are."
+        yield Problem(said, "priority")
     for operation in given.get("operation", [])[:1]:
         if not _OPERATION.fullmatch(operation):
-            yield f"“{operation[:100]}” is no operation: sixteen digits from 0 to f are."
+            said = f"“{operation[:100]}” is no operation: sixteen digits from 0 to f are."
+            yield Problem(said, "operation")
 
 
 def _filter(given: dict[str, list[str]]) -> JobFilter:

@@ -19,6 +19,7 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE, has_empty_fields
+from queueapp.console.forms import Problem
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
@@ -143,11 +144,16 @@ def _read(args: MultiDict[str, str]) -> Criteria:
     given = {name: value for name in FIELDS if (value := args.get(name, "").strip())}
     problems = [f"There is no filter “{n[:100]}”." for n in args if n not in (*FIELDS, *BESIDE)]
     if "event" in given and given["event"] not in set(Event):
-        problems.append(f"There is no event “{given['event'][:100]}”.")
+        problems.append(Problem(f"There is no event “{given['event'][:100]}”.", "event"))
     job = given.get("job", "1")
     if not (job.isascii() and job.isdigit() and len(job) < 20 and 0 < int(job) <= LARGEST_ID):
-        problems.append(f"“{job[:100]}” is no job id.")
-    problems += [f"No event has such a {name}." for name in FIELDS if "\x00" in given.get(name, "")]
+        said = f"“{job[:100]}” is no job id: they are whole numbers from 1."
+        problems.append(Problem(said, "job"))
+    problems += [
+        Problem(f"No event has such a {name}.", name)
+        for name in FIELDS
+        if "\x00" in given.get(name, "")
+    ]
     return Criteria(given, EventFilter() if problems else _filter(given), tuple(problems))
 
 

@@ -29,6 +29,17 @@ class Unfit(InvalidRequest):
         self.field = field
 
 
+class Problem(str):
+    """Why a filter can match nothing, in a sentence. ``field``: what it is about, or nothing."""
+
+    field: str
+
+    def __new__(cls, sentence: str, field: str = "") -> Problem:
+        made = super().__new__(cls, sentence)
+        made.field = field
+        return made
+
+
 @dataclass(frozen=True)
 class Form:
     """What was typed, and by the name of its field what is wrong with it; nothing at first."""
@@ -47,7 +58,8 @@ FRESH = Form()
 
 def again(error: QueueError, name: str) -> Form:
     """The form of this request with ``error`` beside the field ``name``."""
-    said = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    said = f"{error.message[:1].upper()}{error.message[1:]}"
+    said += "" if said.endswith((".", "?")) else "."
     return Form(request.form, {name: said}, error.status)
 
 

@@ -80,7 +80,7 @@ KEYS = (
     Key(("[", "]"), "newer, older page"),
     Key((".",), "pause the refresh, or go on"),
     Key(("Shift R",), "refresh now"),
-    Key(("y",), "copy the link to this page"),
+    Key(("y",), "copy the link to this page, with fixed times"),
     Key(("?",), "this list"),
     Key(("Esc",), "close, leave the field"),
 )

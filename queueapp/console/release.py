@@ -68,7 +68,7 @@ def _ask(name: str, form: Form) -> Response:
     roll = read_roll(session)
     found = roll.named(name)
     if found is None:
-        raise PageNotFound(f"no worker {name!r} holds a job or has been heard of since yesterday")
+        raise PageNotFound(f"no worker “{name}” holds a job or has been heard of since yesterday")
     held = list(workers.held_by(session, name))
     return shown(
         "release",
@@ -99,7 +99,7 @@ def _back(found: Attendance, form: Form) -> str:
 def name_of(text: str) -> str:
     """The name in an address or a form. Raises BadRequest for what no worker is called."""
     if not text or len(text) > _LONGEST_NAME or "\x00" in text:
-        raise BadRequest("worker is the name of a worker")
+        raise BadRequest("the address does not name a worker: open the page of the worker again")
     return text
 
 
@@ -113,7 +113,7 @@ def _claims(texts: Sequence[str]) -> dict[int, datetime]:
     except ValueError:
         claims = {}
     if len(claims) < len(texts) or not all(0 < job_id <= LARGEST_ID for job_id in claims):
-        raise BadRequest("a claim is the id of a job and when it was claimed: 42@…")
+        raise BadRequest("the form does not say which jobs it showed: open it again")
     return claims
 
 

@@ -58,7 +58,7 @@ def choose() -> AnyResponse:
     zone = preferences.zone_called(wanted)
     chosen = preferences.read({**request.form.to_dict(), "zone": zone or ""})
     if zone is None:
-        error = Unfit("zone", f"{_no_zone(wanted)}; nothing is changed")
+        error = Unfit("zone", _no_zone(wanted))
         return _page(chosen, refilled(error))
     answer = redirect(url_for(".settings", saved=1), 303)
     for one in fields(preferences.Preferences):
@@ -74,8 +74,8 @@ def choose() -> AnyResponse:
 
 def _no_zone(name: str) -> str:
     meant = closest(name, preferences.zones())
-    hint = f"; did you mean {meant}?" if meant else ""
-    return f"there is no time zone “{name[:LONGEST_ZONE]}”{hint}"
+    hint = f". Did you mean {meant}?" if meant else ""
+    return f"there is no time zone “{name[:LONGEST_ZONE]}”; nothing is changed{hint}"
 
 
 def _page(chosen: preferences.Preferences, form: Form = FRESH) -> Response:

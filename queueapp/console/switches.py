@@ -101,7 +101,7 @@ def switch_kind(kind: str, verb: str) -> AnyResponse:
 
 def _known(verb: str) -> str:
     if verb not in OF_KIND:
-        raise PageNotFound(f"there is no verb {verb[:100]!r} for kinds; there are hold and unhold")
+        raise PageNotFound(f"there is no verb “{verb[:100]}” for kinds: hold and unhold are those")
     return verb
 
 

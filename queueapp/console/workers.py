@@ -70,7 +70,7 @@ def worker(name: str) -> Response:
     found = roll.value.named(name) if roll.value else None
     if roll.value and found is None:
         raise PageNotFound(
-            f"no worker {name[:200]!r} holds a job or has been heard of since yesterday"
+            f"no worker “{name[:200]}” holds a job or has been heard of since yesterday"
         )
     queries.bound_reads(session)
     held = tried(session, workers.held_by, name)

@@ -153,5 +153,6 @@ def _minute(parts: Mapping[str, Mapping[str, Any]], since: datetime, upto: datet
         {int(bucket): int(n) for bucket, n in parts.get(name, {}).items()}
         for name in ("waits", "runs")
     )
-    times = {name: int(n or 0) for name, n in parts.get("times", {}).items()}
-    return Minute(upto, since, events, waits=waits, runs=runs, **times)
+    times = parts.get("times", {})
+    later, due = (int(times.get(name) or 0) for name in ("later", "due"))
+    return Minute(upto, since, events, waits=waits, runs=runs, later=later, due=due)

@@ -132,7 +132,9 @@ def test_a_job_due_later_says_which_event_moved_it(
     assert (moved_by["event"], moved_by["by"]) == ("retry_scheduled", "worker:w")
     moved_by = why(rescheduled.id)["evidence"]["moved_by"]
     assert (moved_by["event"], moved_by["reason"]) == ("rescheduled", "not before lunch")
-    assert "rescheduled of user:ana (not before lunch)" in why(rescheduled.id)["sentence"]
+    assert (
+        "set by user:ana with “rescheduled” (not before lunch)" in why(rescheduled.id)["sentence"]
+    )
 
 
 def test_a_due_time_that_came_back_is_told_by_the_last_who_set_it(
@@ -383,7 +385,7 @@ def test_a_running_job_tells_of_its_lease_and_its_progress(
     assert found["rule"] == "running"
     assert "at 42 % (page 3 of 7)" in found["sentence"]
     assert "it was asked to stop 0." in found["sentence"]
-    assert "how long is usual is unknown" in found["sentence"]
+    assert "how long its kind usually takes is not known" in found["sentence"]
     assert (evidence["holder"], evidence["holder_is_live"]) == (worker.terms.actor, True)
     assert evidence["renewed_at"][:21] == evidence["claimed_at"][:21]
     assert evidence["is_silent"] is False
@@ -435,7 +437,7 @@ def test_a_lease_that_ran_out_waits_for_a_sweeper(
     put_back(session, job.id, 900)
 
     assert alone["rule"] == "lease_expired"
-    assert "no live worker is known that would sweep it up" in alone["sentence"]
+    assert "no live worker is known that would take it back" in alone["sentence"]
     assert "a sweeper takes it back within seconds" in swept_soon["sentence"]
     assert (swept_soon["evidence"]["holder"], swept_soon["evidence"]["timed_out"]) == (
         "test:1:000000", False,

@@ -93,4 +93,4 @@ def test_a_worker_elsewhere_counts_as_one(caller: FlaskClient, session: Session)
     session.execute(sa.update(Job).where(Job.id == first).values(lease_expires_at=Job.created_at))
     session.commit()
     assert why(first)["rule"] == "lease_expired"
-    assert "no live worker is known that would sweep it up" in why(first)["sentence"]
+    assert "no live worker is known that would take it back" in why(first)["sentence"]

@@ -119,7 +119,7 @@ def test_a_zone_that_is_none_changes_nothing(console: Console, client: FlaskClie
     # What was chosen beside it is not lost.
     assert 'name="theme" value="dark" checked' in answer.text
     meant = console.post("/settings", zone="Europe/Berln")
-    assert "did you mean Europe/Berlin?" in words(meant.text)
+    assert "Did you mean Europe/Berlin?" in words(meant.text)
     assert console.post("/settings", zone="europe/berlin").status_code == 303
     zone = client.get_cookie("zone")
     assert zone is not None

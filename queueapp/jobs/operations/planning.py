@@ -106,7 +106,7 @@ def survey_undo(session: Session, origin: Operation) -> Survey:
     trail = Trail(origin.id, origin.verb, since)
     upto = undo.end_of(session, trail)
     if upto is None:
-        raise NotUndoable("its lines in the ledger do not name its jobs", operation=origin.id)
+        raise NotUndoable("the ledger does not say which jobs it moved", operation=origin.id)
     tally = undo.count(session, replace(trail, upto=upto), seconds=COUNT_S)
     how = {"verb": origin.verb, "since": since.isoformat()}
     nothing = JobFilter()

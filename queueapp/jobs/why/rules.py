@@ -97,7 +97,10 @@ def _due_later(facts: Facts) -> Found | None:
     if job.status != Status.QUEUED or facts.waited_s >= 0:
         return None
     mover = _mover(facts)
-    by = f", set by {mover.event} of {mover.actor}{because(mover.reason)}" if mover else ""
+    by = ""
+    if mover:
+        event = mover.event.replace("_", " ")
+        by = f", set by {mover.actor} with “{event}”{because(mover.reason)}"
     return Found(
         f"It is due in {span(-facts.waited_s)}, at {moment(job.available_at)}{by}.",
         {
@@ -253,8 +256,11 @@ def _slots_busy(facts: Facts) -> Found | None:
     begun = [h for h in facts.holders if h.name in names and h.longest["started_at"]]
     first = min(begun, key=lambda holder: str(holder.longest["started_at"]))
     longest = running.runner(first, facts.now)
+    threads = "The one thread that runs its kind is busy"
+    if slots > 1:
+        threads = f"All {slots:,} threads that run its kind are busy"
     return Found(
-        f"All {counted(slots, 'thread')} that run its kind are busy; the longest has been at job"
+        f"{threads}; the longest has been at job"
         f" {longest['id']} ({longest['kind']}) for {span(longest['run_s'])}.",
         {
             "workers": len(names),

@@ -27,7 +27,7 @@ def lease_expired(facts: Facts) -> Told | None:
     what = "Its attempt timed out" if timed_out else f"The lease of {job.locked_by} ran out"
     then = "a sweeper takes it back within seconds"
     if not sweepers:
-        then = "no live worker is known that would sweep it up"
+        then = "no live worker is known that would take it back"
     return f"{what} {span(overdue)} ago; {then}.", {
         "holder": job.locked_by,
         "lease_expires_at": job.lease_expires_at,
@@ -90,7 +90,7 @@ def _how_long(facts: Facts, run_s: float | None) -> str:
         return f"It was claimed {held} ago by {job.locked_by}, where it waits for a thread to begin"
     said = f"It has been running for {span(run_s)} in {job.locked_by}"
     if facts.usual_s is None:
-        return f"{said}, how long is usual is unknown"
+        return f"{said}, how long its kind usually takes is not known"
     how = "longer than" if run_s > facts.usual_s else "within"
     return f"{said}, {how} the {span(facts.usual_s)} in which 95 of 100 of its kind end"
 

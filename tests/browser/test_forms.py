@@ -1,0 +1,106 @@
+"""Forms that come back within the page, and what only scripts can do: copying."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+from sqlalchemy.orm import Session
+
+from queueapp.jobs.status import Status
+from tests.factories import make_job
+
+pytestmark = pytest.mark.slow
+
+
+def send_unchecked(page: Page, form: str) -> None:
+    """Send a form although the browser itself would keep it back."""
+    page.locator(form).evaluate("form => { form.noValidate = true; form.requestSubmit(); }")
+
+
+def test_a_dialog_stays_open_with_what_was_typed(
+    page: Page, live_server: str, session: Session, expected_errors: list[str]
+) -> None:
+    expected_errors.append("422")
+    make_job(session)
+    session.commit()
+    page.goto(live_server)
+    page.click("[data-verb=pause]")
+    page.select_option("dialog [name=minutes]", "30")
+    page.fill("dialog [name=reason]", " ")
+
+    send_unchecked(page, "dialog #confirm form")
+
+    said = page.locator("#wrong-reason")
+    expect(said).to_contain_text("Say why")
+    expect(page.locator("#dialog")).to_have_attribute("open", "")
+    expect(page.locator("dialog [name=reason]")).to_be_focused()
+    expect(page.locator("dialog [name=minutes]")).to_have_value("30")
+    page.fill("dialog [name=reason]", "migration")
+    page.click("dialog [data-verb=pause]")
+    expect(page.locator("#notice")).to_contain_text("The queue is paused")
+
+
+def test_a_wrong_number_of_jobs_stands_beside_its_field(
+    page: Page,
+    live_server: str,
+    session: Session,
+    expected_errors: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected_errors.append("422")
+    monkeypatch.setattr("queueapp.console.operation_story.CLICK", 2)
+    for _ in range(3):
+        make_job(session, Status.FAILED)
+    session.commit()
+    page.goto(f"{live_server}/operations/new?status=failed")
+    page.fill("[name=reason]", "back")
+    page.click("#plan-form [data-verb=retry]")
+
+    page.fill("[name=count]", "4")
+    page.click("#begin button")
+
+    expect(page.locator("#wrong-count")).to_contain_text("type 3, the number of jobs")
+    expect(page.locator("[name=count]")).to_be_focused()
+    expect(page.locator("[name=count]")).to_have_value("4")
+    page.fill("[name=count]", "3")
+    page.click("#begin button")
+    expect(page.locator("#operation-title")).to_have_text("Done: 3 jobs retried")
+
+
+def test_a_filter_marks_its_field_and_a_link_has_fixed_times(
+    page: Page, live_server: str, session: Session
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{live_server}/audit?since=-2h")
+    page.fill("[name=until]", "-3h")
+    page.press("[name=until]", "Enter")
+    expect(page.locator("[name=until]")).to_have_attribute("aria-invalid", "true")
+    page.fill("[name=until]", "")
+    page.press("[name=until]", "Enter")
+    expect(page.locator("[name=until]")).not_to_have_attribute("aria-invalid", "true")
+
+    page.click("[data-copy-link]")
+
+    expect(page.locator("#notice")).to_have_text("The link is copied.")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(r"http://[^?]+/audit\?since=20\d\d-[^&]+Z", link)
+
+
+def test_the_id_of_a_job_and_its_command_are_copied(
+    page: Page, live_server: str, session: Session
+) -> None:
+    job = make_job(session, Status.FAILED)
+    session.commit()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{live_server}/jobs/{job.id}")
+
+    page.click("text=Copy id")
+    expect(page.locator("#notice")).to_have_text("The job id is copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == str(job.id)
+    page.click("text=Copy as curl")
+    expect(page.locator("#notice")).to_have_text("The command is copied.")
+    assert (
+        page.evaluate("navigator.clipboard.readText()") == f"curl {live_server}/api/jobs/{job.id}"
+    )

@@ -65,7 +65,8 @@ def test_several_are_listed(console: Console) -> None:
 
 
 NOTHING = (
-    "no such thing", "demo_echo", "%", "d%o", "999999", "99999999999999999999", "0", "0123456789abcdef", TEXT, "x" * 400,
+    "no such thing", "demo_echo", "%", "d%o",
+    "999999", "99999999999999999999", "0", "0123456789abcdef", TEXT, "x" * 400,
     "a\x00b", "//evil.example/", "https://evil.example", "/\\evil.example", "javascript:alert(1)",
 )  # fmt: skip
 

@@ -194,8 +194,9 @@ def _line(found: Mapping[str, Any]) -> Line:
 
 
 def worker_of(found: Mapping[str, Any]) -> Worker:
-    """Read a row of ``statement.SIGNS``."""
-    told = found["data"] or {}
+    """Read a row of ``statement.SIGNS``. A sign that no release of ours has written tells less."""
+    told = found["data"] if isinstance(found["data"], dict) else {}
+    kinds, lease_s = told.get("kinds"), told.get("lease_s")
     seen_at = instant(found["seen_at"])
     assert seen_at is not None
     return Worker(
@@ -203,13 +204,17 @@ def worker_of(found: Mapping[str, Any]) -> Worker:
         seen_at=seen_at,
         stopped_at=instant(found["stopped_at"]),
         stopped_for=found["stopped_for"],
-        slots=max(0, int(told.get("slots") or 0) - int(told.get("lost") or 0)),
-        kinds=tuple(told.get("kinds") or ()),
-        lease_s=told.get("lease_s"),
+        slots=max(0, _whole(told.get("slots")) - _whole(told.get("lost"))),
+        kinds=tuple(str(one) for one in kinds) if isinstance(kinds, list) else (),
+        lease_s=lease_s if isinstance(lease_s, int | float) else None,
         is_elsewhere=told.get("via") == "api",
         told=told,
         first_seen_at=instant(found.get("first_seen_at")),
     )
+
+
+def _whole(number: Any) -> int:
+    return number if isinstance(number, int) else 0
 
 
 def _usual(runs: Mapping[int, int]) -> float | None:

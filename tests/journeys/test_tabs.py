@@ -27,7 +27,7 @@ TABS = 50
 # Three polls of most pages.
 LASTS_S = 12.0
 # What probes wait at most. The first seconds are the worst: each thread finds out by itself.
-HEALTH_S = 15.0
+HEALTH_S = 10.0
 # Each page that asks by itself whatever it shows, and how often.
 PAGES = {
     "/": 5.0, "/jobs": 5.0, "/errors": 5.0, "/kinds": 5.0, "/workers": 5.0, "/operations": 5.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -116,6 +116,9 @@ def _page(session: Session, criteria: Criteria, place: Place) -> Reading[Page]:
     before = place.upto + 1 if place.upto is not None else place.before
     where = criteria.where
     page = tried(session, queries.list_jobs, where, before=before, after=place.after, limit=ROWS)
+    if page.value and place.upto is not None and place.before is None:
+        # It is the first page still, though the rows above it are only counted.
+        return Reading(replace(page.value, newer=None))
     above = page.value if place.after is not None else None
     if above and (above.newer is None or not above.rows):
         # The top is reached: show it whole rather than a page with a few rows.

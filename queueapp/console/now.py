@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from flask import Response, current_app
@@ -32,10 +33,11 @@ _PRIORITIES_SHOWN = 8
 def now() -> Response:
     """Show the verdict, the numbers of the moment, the last hour, long runs and errors."""
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    reading, began = overview.shared(app), monotonic()
     look = judgement.present(app, life_s=timer_life_s())
-    # Who has waited for one in vain does not wait for the other.
-    wait_s = None if look.facts else 0.0
-    found = overview.shared(app).get(life_s=timer_life_s(), wait_s=wait_s)
+    # Who has waited for the one in vain does not wait for the other as well.
+    wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
+    found = reading.get(life_s=timer_life_s(), wait_s=wait_s)
     if found.value is None:
         raise judgement.unavailable(found)
     seen, old = found.value, _old(found, look)

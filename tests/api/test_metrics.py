@@ -203,7 +203,7 @@ def test_without_the_database_nothing_is_told_but_that(
     proxy.close()
 
     soon = scrape(client)
-    for module in (judgement, shared, metrics):
+    for module in (shared, metrics):
         monkeypatch.setattr(module, "OLD_S", 0.0)
     later = scrape(client)
 

@@ -107,7 +107,7 @@ def test_one_job_is_retried_and_cancelled(reader: Reader, session: Session) -> N
     reader.open(f"/jobs/{job_id}")
 
     reader.press("retry", reason=REASON)
-    expect(reader.page.locator("#notice")).to_contain_text("Retrying job")
+    expect(reader.page.locator("#notice")).to_contain_text("Retrying 1 job")
     assert reader.statuses(job_id) == {"queued"}
     reader.press("cancel", reason="no, it is not")
 
@@ -117,6 +117,8 @@ def test_one_job_is_retried_and_cancelled(reader: Reader, session: Session) -> N
 
 
 def test_the_queue_is_paused_and_resumed_a_kind_held_and_lifted(reader: Reader) -> None:
+    make_job(reader.session)
+    reader.session.commit()
     reader.open("/")
     reader.press("pause", within="#switches", reason=REASON, minutes="30")
     expect(reader.page.locator("#switches")).to_contain_text("Paused")
@@ -148,20 +150,24 @@ def test_many_jobs_are_moved_stopped_gone_on_with_and_put_back(
 ) -> None:
     monkeypatch.setattr(driver, "BATCH", 3)
     monkeypatch.setattr(views, "LONGEST_S", 0)
-    ids, page = failed(session, 7), reader.page
+    ids, page = [make_job(session).id for _ in range(7)], reader.page
+    session.commit()
 
-    reader.plan("/jobs?status=failed", "retry")
-    expect(page.locator("#operation-title")).to_have_text("Retrying 7 jobs: 3 done")
-    assert reader.statuses(*ids) == {"queued", "failed"}
+    reader.plan("/jobs?status=queued", "cancel")
+    expect(page.locator("#operation-title")).to_have_text("Cancelling 7 jobs: 3 done")
+    assert reader.statuses(*ids) == {"queued", "cancelled"}
     page.click("#stop-button")
     expect(page.locator("#operation-title")).to_contain_text("Stopped: 3 of 7")
     page.fill("#undo [name=reason]", "too early")
     page.click("#undo button")
     page.click("#begin button")
     reader.go_on("Done: 3 jobs put back")
-    assert reader.statuses(*ids) == {"failed"}
+    assert reader.statuses(*ids) == {"queued"}
 
-    reader.plan("/jobs?status=failed", "retry")
+    reader.plan("/jobs?status=queued", "cancel")
+    reader.go_on("Done: 7 jobs cancelled")
+    assert reader.statuses(*ids) == {"cancelled"}
+    reader.plan("/jobs?status=cancelled", "retry")
     reader.go_on("Done: 7 jobs retried")
     assert reader.statuses(*ids) == {"queued"}
     reader.plan("/jobs?status=queued", "reschedule", minutes="60", to_priority="5")
@@ -175,9 +181,7 @@ def test_many_jobs_are_moved_stopped_gone_on_with_and_put_back(
     assert reader.statuses(*ids) == {"held"}
     reader.plan("/jobs?status=held", "unhold")
     reader.go_on("Done: 7 jobs unheld")
-    reader.plan("/jobs?status=queued", "cancel")
-    reader.go_on("Done: 7 jobs cancelled")
-    assert reader.statuses(*ids) == {"cancelled"}
+    assert reader.statuses(*ids) == {"queued"}
     reader.open("/operations")
     assert page.locator(".op-row").count() == 8
     expect(page.locator(".op-row").first).to_contain_text("done")

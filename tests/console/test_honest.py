@@ -66,6 +66,8 @@ def test_old_numbers_beside_a_verdict_of_now_are_said_to_be_old(
     found = overview.shared(fresh_app).get().value
 
     class Failing:
+        wait_s = 1.0
+
         def get(self, **_asked: Any) -> Snapshot[Any]:
             return Snapshot(found, 61.0, "the database refused (42501)")
 

@@ -160,6 +160,8 @@ def test_while_rows_are_ticked_newer_ones_are_counted_not_shown(
 
     assert job_ids(panel) == old[::-1]
     assert "3 newer – show" in words(panel)
+    # It goes on asking by itself, and stays where the reader is.
+    assert ' data-live hx-get="" hx-trigger="every 5s, refresh"' in panel
     assert new[0] not in job_ids(panel)
 
 

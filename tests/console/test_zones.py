@@ -106,6 +106,7 @@ def test_instants_are_the_same_in_pages_api_files_and_filters(
     assert actors(since="2026-11-01T15:00:00+09:00") == ["user:1"]
 
 
+@pytest.mark.parametrize("elsewhere", ["Asia/Tokyo"], indirect=True)
 def test_no_page_shows_a_time_of_another_zone(elsewhere: Flask, session: Session) -> None:
     scene = Scene(session)
     scene.minutes(3, succeeded=5, failed=1)

@@ -52,3 +52,35 @@ def conformance(port: int, kind: str, cases: str, command: list[str]) -> subproc
         text=True,
         env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
     )
+
+
+RESULTS = {
+    "no JSON": "echo 'no JSON {'",
+    "too large": "head -c 17000000 /dev/zero | tr '\\0' x | jq -Rc .",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("said", RESULTS.values(), ids=RESULTS)
+def test_a_refused_end_is_a_failure_and_no_lost_lease(
+    journey: Journey, tmp_path: Path, said: str
+) -> None:
+    reference_workers.commands(tmp_path)
+    script = (EXAMPLES / "worker.sh").read_text()
+    echo = """jq -c '{echo}' <<<"$1\""""
+    assert script.count(echo) == 1
+    worker = tmp_path / "worker.sh"
+    worker.write_text(script.replace(echo, said))
+    web = journey.web(QUEUE_EXTERNAL_KINDS="example.work")
+    job = journey.enqueue_one("example.work", max_attempts=5)
+
+    process = journey.processes.start_line(
+        "bash", f"exec bash {worker}", QUEUE_URL=f"http://127.0.0.1:{web.port}"
+    )
+
+    row = journey.wait_for_status(job, "failed")
+    assert (row.attempts, row.error_message) == (1, "what it said at its end was refused")
+    assert "refused:" in process.said()
+    assert process.is_running
+    assert process.stop() == 0
+    stand(journey, every_claim_started=False)

@@ -27,7 +27,7 @@ TABS = 50
 # Three polls of most pages.
 LASTS_S = 12.0
 # What probes wait at most. The first seconds are the worst: each thread finds out by itself.
-HEALTH_S = 15.0
+HEALTH_S = 10.0
 # Each page that asks by itself whatever it shows, and how often.
 PAGES = {
     "/": 5.0, "/jobs": 5.0, "/errors": 5.0, "/kinds": 5.0, "/workers": 5.0, "/operations": 5.0,
@@ -75,9 +75,10 @@ def counted(cluster: Cluster, cluster_journey: Journey) -> Journey:
         cluster_journey.stood = True
         needs.lacking("pg_stat_statements (postgresql-contrib)")
     cluster.say("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
-    cluster.say("ALTER SYSTEM SET pg_stat_statements.track_utility = off")
     cluster.restart()
     cluster.say("CREATE EXTENSION pg_stat_statements")
+    cluster.say("ALTER SYSTEM SET pg_stat_statements.track_utility = off")
+    cluster.say("SELECT pg_reload_conf()")
     return cluster_journey
 
 
@@ -128,7 +129,11 @@ def test_fifty_tabs_cost_the_database_what_one_costs(counted: Journey) -> None:
             f"{path:<12} 1 tab: {one.polls:>3} polls {one.calls:>4} statements {one.ms:>6.1f} ms;"
             f" {TABS} tabs: {many.polls:>4} polls {many.calls:>4} statements {many.ms:>6.1f} ms\n"
         )
-    dear = {path: cost for path, cost in costs.items() if cost[1].calls > 2 * cost[0].calls}
+    # One tab of a slow page may not have come to its second reading yet.
+    least = costs["/"][0].calls
+    dear = {
+        path: cost for path, cost in costs.items() if cost[1].calls > 2 * max(cost[0].calls, least)
+    }
     assert dear == {}
     stand(counted, every_claim_started=False)
 

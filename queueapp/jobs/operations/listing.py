@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -96,9 +96,17 @@ def list_operations(
     scopes, planned = [row.scope for row in shown], [row.created_at for row in shown]
     for row in run(database, _LINES_OF_MANY, scopes=scopes, planned=planned) if shown else ():
         lines.setdefault(row.scope, {})[Event(row.event)] = row
-    found = [told(scope.removeprefix("op:"), lines[scope]) for scope in dict.fromkeys(scopes)]
+    found = [one for scope in dict.fromkeys(scopes) if (one := _readable(scope, lines[scope]))]
     more = len(plans) > limit
     return found, Cursor(shown[-1].created_at, shown[-1].id) if more else None
+
+
+def _readable(scope: str, lines: Mapping[Event, Any]) -> Operation | None:
+    """One operation; None where the ledger has been written past us: one hides no others."""
+    try:
+        return told(scope.removeprefix("op:"), lines)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)

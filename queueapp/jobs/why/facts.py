@@ -193,9 +193,17 @@ def _line(found: Mapping[str, Any]) -> Line:
     return Line(**{**found, **at})
 
 
+# What a sign of life holds.
+_TOLD: dict[str, Any] = {
+    "slots": int, "lost": int, "kinds": list, "lease_s": (int, float), "host": str,
+    "version": str, "release": str, "clock": str,
+}  # fmt: skip
+
+
 def worker_of(found: Mapping[str, Any]) -> Worker:
-    """Read a row of ``statement.SIGNS``."""
-    told = found["data"] or {}
+    """Read a row of ``statement.SIGNS``. What no release of ours has written tells nothing."""
+    data = found["data"] if isinstance(found["data"], dict) else {}
+    told = {name: said for name, said in data.items() if isinstance(said, _TOLD.get(name, object))}
     seen_at = instant(found["seen_at"])
     assert seen_at is not None
     return Worker(
@@ -203,8 +211,8 @@ def worker_of(found: Mapping[str, Any]) -> Worker:
         seen_at=seen_at,
         stopped_at=instant(found["stopped_at"]),
         stopped_for=found["stopped_for"],
-        slots=max(0, int(told.get("slots") or 0) - int(told.get("lost") or 0)),
-        kinds=tuple(told.get("kinds") or ()),
+        slots=max(0, told.get("slots", 0) - told.get("lost", 0)),
+        kinds=tuple(kind for kind in told.get("kinds", ()) if isinstance(kind, str)),
         lease_s=told.get("lease_s"),
         is_elsewhere=told.get("via") == "api",
         told=told,

@@ -148,7 +148,8 @@ def pages_of(
         yield rows
         if page.older is None:
             return
-        before, scan = page.older, page.scanned
+        # Its lines tell where the jobs of an operation end.
+        before, scan = page.older, page.scanned and where.operation is None
 
 
 # Some readers end a line at these; JSON has them within strings only.

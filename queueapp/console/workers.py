@@ -115,6 +115,7 @@ def _of_all(roll: Reading[Roll], now: datetime) -> Mapping[str, Any]:
         "live": live,
         "slots": sum(one.slots for one in live),
         "busy": sum(one.holding.started for one in live if one.holding and not one.drains),
+        "draining": sum(one.drains for one in live),
         "stale": [one for one in here if one.is_dead],
         "gone": sorted(gone, key=lambda one: one.seen_at or now, reverse=True)[:GONE_SHOWN],
         "gone_count": len(gone),

@@ -355,7 +355,7 @@ def test_a_worker_is_asked_to_drain_once_and_for_a_reason(
     assert "It drains , asked by user:local" in page
     assert "why <b>" in page
     assert "Ask to drain" not in page
-    assert "0 of 0 slots busy" in words(console.get("/workers"))
+    assert "0 of 0 slots busy, 1 drains." in words(console.get("/workers"))
     assert f"drain – {ALIVE.removeprefix('worker:')} user:local console why <b>" in words(
         console.get("/audit?verb=queue")
     )

@@ -251,4 +251,7 @@ def test_an_operation_on_more_jobs_than_are_named_is_looked_for_where_they_are(
     assert queries.count_jobs(session, where).capped
     last = queries.list_jobs(session, where, before=mine[1])
     assert ([job.id for job in last.rows], last.older, last.cut) == (mine[:1], None, False)
-    assert operate(session, "retry", where).moved == 6
+    found = operations.survey(session, "retry", where)
+    assert (found.start, found.upto, found.counts.total) == (mine[0] - 1, mine[-1], 6)
+    back = operate(session, "retry", where)
+    assert (back.moved, back.skipped, back.others.total) == (6, 0, 0)

@@ -26,6 +26,7 @@ from queueapp.jobs.operations.state import (
 from queueapp.jobs.operations.undo import Trail
 from queueapp.jobs.operations.walk import NO_JOBS, Counts, Place, Tally, rest_of, statuses_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
+from queueapp.jobs.queries.candidates import bounds_of
 from queueapp.jobs.queries.filters import JobFilter, written_filter
 from queueapp.jobs.status import Event
 
@@ -53,6 +54,7 @@ class Survey:
     """What a verb would find at one moment: where, how many, and what was visible then.
 
     ``asked``: the filter as it was given; ``where``: in the statuses that the verb can move.
+    ``start``: no id up to it matches, nor any above ``upto``.
     """
 
     verb: str
@@ -63,6 +65,7 @@ class Survey:
     snapshot: str
     undoes: str | None = None
     how: Mapping[str, Any] = field(default_factory=dict)
+    start: int = 0
 
     @property
     def counts(self) -> Counts:
@@ -80,18 +83,20 @@ def survey(session: Session, verb: str, asked: JobFilter) -> Survey:
         raise ValueError(f"{verb} moves no job that is {' or '.join(asked.status)}")
     horizon = run(session, _HORIZON)[0]
     where = replace(asked, status=statuses)
-    place = Place(verb, where, after=0, upto=horizon.upto)
+    lowest, highest = bounds_of(session, asked)
+    start, upto = max(lowest - 1, 0), min(horizon.upto, highest)
+    place = Place(verb, where, after=start, upto=upto)
     counts, after = walk.count(session, place, seconds=COUNT_S)
-    others = _others(session, verb, asked, horizon.upto)
-    return Survey(verb, asked, where, horizon.upto, Tally(counts, others, after), horizon.snapshot)
+    tally = Tally(counts, _others(session, asked, place), after)
+    return Survey(verb, asked, where, upto, tally, horizon.snapshot, start=start)
 
 
-def _others(session: Session, verb: str, asked: JobFilter, upto: int) -> Counts:
+def _others(session: Session, asked: JobFilter, among: Place) -> Counts:
     """The jobs that were asked for and stay as they are: COUNT_LIMIT of them at most."""
-    statuses = rest_of(verb, asked.status)
+    statuses = rest_of(among.verb, asked.status)
     if not statuses:
         return NO_JOBS
-    place = Place(verb, replace(asked, status=statuses), after=0, upto=upto, rest=True)
+    place = replace(among, where=replace(asked, status=statuses), rest=True)
     return walk.count(session, place, seconds=OTHERS_S, most=COUNT_LIMIT)[0]
 
 
@@ -184,6 +189,7 @@ def written_plan(found: Survey, how: Mapping[str, Any], canary: Terms | None) ->
         "asked": written_filter(found.asked),
         "snapshot": found.snapshot,
         "upto": found.upto,
+        **({"start": found.start} if found.start else {}),
         **written_tally(found.tally),
         **({} if found.undoes is None else {"undoes": found.undoes}),
         **({} if canary is None else {"canary": written_terms(canary)}),

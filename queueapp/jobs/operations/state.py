@@ -140,7 +140,8 @@ def told(operation_id: str, lines: Mapping[Event, Any]) -> Operation:
     newest = max(lines.values(), key=lambda line: line.id)
     names = (Event.OP_DONE, Event.OP_BATCH, Event.OP_CANARY)
     progress = next((lines[name] for name in names if name in lines), None)
-    come = progress.data if progress else {"after": 0, "moved": 0}
+    start = planned.data.get("start", 0)
+    come = progress.data if progress else {"after": start, "moved": 0}
     plan = read_plan(planned.data)
     if Event.OP_COUNTED in lines:
         plan |= read_tally(lines[Event.OP_COUNTED].data)

@@ -120,6 +120,12 @@ def find_candidates(database: Database, where: JobFilter) -> Candidates | None:
     return Candidates(ids, partial, many, *bounds)
 
 
+def bounds_of(database: Database, where: JobFilter) -> tuple[int, int]:
+    """The lowest and the highest id that may match, where lines of the ledger tell."""
+    found = _of_operation(database, where.operation) if where.operation is not None else None
+    return (found.lowest, found.highest) if found else (0, LARGEST_ID)
+
+
 def _of_operation(database: Database, operation: str) -> Candidates | None:
     found = touched_by(database, operation, SCAN_LIMIT + 1)
     if found is None:

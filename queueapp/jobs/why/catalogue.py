@@ -148,7 +148,8 @@ FIELDS: dict[str, str] = {
     "lease_expires_at": "until when the lease reaches",
     "lease_left_s": "seconds until then",
     "live_kinds": "the kinds that live workers run, up to 50",
-    "live_without_slots": "live workers that run no jobs (`--concurrency 0`, or all threads lost)",
+    "live_without_slots": "live workers that take no jobs (`--concurrency 0`, all threads lost, or"
+    " asked to drain)",
     "live_workers": "workers that have signed within 150 s and not stopped; for"
     " `no_worker_for_kind` those with threads, else those of `flask work`",
     "longest": "the job that one of those threads has been at for the longest: `id`, `kind`,"

@@ -183,7 +183,8 @@ def _no_live_worker(facts: Facts) -> Found | None:
     }
     if live:
         said = f"No worker can run jobs: {counted(len(live), 'live worker')} without a free thread"
-        return Found(f"{said} of its own to run one (`--concurrency 0`, or all lost).", evidence)
+        why = "(`--concurrency 0`, all lost, or asked to drain)"
+        return Found(f"{said} of its own to run one {why}.", evidence)
     if last is None:
         return Found("No worker is running: none was seen today or yesterday.", evidence)
     ago = span((facts.now - (last.stopped_at or last.seen_at)).total_seconds())

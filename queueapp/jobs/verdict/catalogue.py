@@ -86,8 +86,8 @@ RULES: tuple[Rule, ...] = (
         "Retry storm",
         _EITHER,
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
-        " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds that"
-        " fail no more count for nothing.",
+        " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds"
+        " that fail no more count for nothing.",
         "Hold the kind until what it needs is back, or spread its retries.",
         ("starts", "retries", "kind", *_GROUP),
         ("hour",),

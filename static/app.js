@@ -139,7 +139,7 @@ function ageVerdict() {
   const badge = $("#badge");
   const apart = document.hidden ? HIDDEN_WAIT : (Number(pace) || 5) * 1000;
   if (!badge || badge.dataset.level === "unknown" || Date.now() < refresh.heard + 3 * apart) return;
-  showVerdict(`unknown ${badge.lastChild.textContent}, as of ${refresh.heardAt}`);
+  showVerdict(`unknown ${badge.lastChild.textContent} at ${refresh.heardAt?.slice(0, 5)}`);
   if (panel()?.hasAttribute("hx-trigger")) $("#as-of").dataset.stale = panel().dataset.stale = "";
 }
 

@@ -101,7 +101,7 @@ class Drill:
 
 DRILLS = {
     "paused": Drill((NEXT, "#confirm .button--main"), r"The queue goes on"),
-    "no-workers": Drill((NEXT,), r"start one with flask work"),
+    "no-workers": Drill((NEXT,), r"Start one with flask work"),
     "slots-held": Drill(
         ("#verdict [data-verb=cancel]", CONFIRM),
         r"Asked 3 running jobs to stop",

@@ -642,10 +642,13 @@ def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene
     scene.minutes(1, kind="a.b", succeeded=60)
     assert judged(scene).level is Level.RED
 
-    # On purpose nothing of it starts: neither does it fail.
+    # Somebody has seen to it, and may come back to it from the same place.
     control.hold_kind(scene.session, ECHO, actor="user:ana", reason="provider down")
     scene.session.commit()
-    assert rules(judged(scene)) == ["healthy"]
+    found = judged(scene)
+    assert (found.first.rule, found.level) == ("failing", Level.AMBER)
+    assert found.first.sentence.endswith("failed, most of demo.echo; it is on hold.")
+    assert found.first.step.text.startswith("Unhold it when")
 
 
 def test_the_group_of_now_is_blamed_and_not_the_largest_that_is_left(scene: Scene) -> None:

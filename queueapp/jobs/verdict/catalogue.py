@@ -86,8 +86,8 @@ RULES: tuple[Rule, ...] = (
         "Retry storm",
         _EITHER,
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
-        " least; red from `retries_red` on. Those of kinds that are on hold, or fail no more, count"
-        " for nothing.",
+        " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds"
+        " that fail no more count for nothing.",
         "Hold the kind until what it needs is back, or spread its retries.",
         ("starts", "retries", "kind", *_GROUP),
         ("hour",),
@@ -98,8 +98,8 @@ RULES: tuple[Rule, ...] = (
         "Failing",
         _EITHER,
         "More than `failing` of the attempts that ended within ten minutes failed, of `least`"
-        " attempts at the least; red from `failing_red` on. Those of kinds that are on hold count"
-        " for nothing, nor those of a kind that fails no more: since the last minute in which more"
+        " attempts at the least; red from `failing_red` on, unless the kind with most is on hold."
+        " Those of a kind that fails no more count for nothing: since the last minute in which more"
         " than `failing` of its attempts did, `least` have ended, or as many as failed. From a"
         " quarter of that on it is amber.",
         "Look at the first group of errors.",

@@ -15,6 +15,8 @@ from queueapp.jobs.why.words import counted, moment, span
 
 STORM_S = 300.0
 FAILING_S = 600.0
+_UNHOLD = "Unhold it when what it needs is back."
+_LOOK = "Look at these failures in the log: no job waits with one, or ended so."
 # Workers that have vanished with a job, and how long ago the last of them at the most.
 LEAST_KILLED, KILLER_S = 2, 3600.0
 
@@ -78,16 +80,18 @@ def retry_storm(facts: Facts) -> Said | None:
     if starts < limits.least or still <= limits.retries * starts:
         return None
     kind = max(_sick(facts), key=lambda one: one.retries, default=None)
-    group = _group(facts, kind.kind if kind else None)
+    group, is_held = _group(facts, kind.kind if kind else None), _is_held(facts, kind)
     named = f", most of {kind.kind}" if kind else ""
     named += f": {group.error_class}" if group and group.error_class else ""
+    named += "; it is on hold" if is_held else ""
     return Said(
-        Level.RED if still > limits.retries_red * starts else Level.AMBER,
+        Level.RED if still > limits.retries_red * starts and not is_held else Level.AMBER,
         f"{percent(retries, starts)} of {counted(starts, 'start')} in {STORM_S / 60:.0f} minutes"
         f" are retries{named}.",
         lasting_since(facts.hour.minutes, lambda m: _retries(m) > limits.retries * _starts(m)),
         {"starts": starts, "retries": retries, "kind": kind and kind.kind, **_of_group(group)},
         _paths(facts, group, kind),
+        _UNHOLD if is_held else None,
     )
 
 
@@ -101,15 +105,15 @@ def failing(facts: Facts) -> Said | None:
     if attempts < limits.least or still <= limits.failing * attempts:
         return None
     kind = max(_sick(facts), key=lambda one: one.failures, default=None)
-    is_mending = kind is not None and kind.is_mending(limits.least)
-    group = _group(facts, kind.kind if kind else None)
+    group, is_held = _group(facts, kind.kind if kind else None), _is_held(facts, kind)
+    is_mending = is_held or (kind is not None and kind.is_mending(limits.least))
     deployed_at = facts.signs.deployed_at if facts.signs else None
     new = bool(group and deployed_at and group.ever_at and group.ever_at > deployed_at)
     named = f", most of {kind.kind}" if kind else ""
     named += f": {group.error_class}" if group and group.error_class else ""
     if new and deployed_at:
         named += f", new since the deploy of {moment(deployed_at)}"
-    named += _since_then(kind)
+    named += "; it is on hold" if is_held else _since_then(kind)
     is_red = still > limits.failing_red * attempts and not is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
@@ -127,7 +131,7 @@ def failing(facts: Facts) -> Said | None:
             "attempts_since": kind.since if kind else 0,
         },
         _paths(facts, group, kind),
-        None if group else "Look at these failures in the log: no job waits with one, or ended so.",
+        _UNHOLD if is_held else None if group else _LOOK,
     )
 
 
@@ -157,11 +161,15 @@ def _since_then(kind: KindCounts | None) -> str:
 
 
 def _sick(facts: Facts) -> list[KindCounts]:
-    """The kinds that fail still: not those that go well again, nor those that are on hold."""
+    """The kinds that do not go well again, for all that is known."""
     recent = facts.hour.recent if facts.hour else ()
+    return [one for one in recent if not one.is_over(facts.thresholds.least)]
+
+
+def _is_held(facts: Facts, kind: KindCounts | None) -> bool:
+    """Whether somebody has seen to it that nothing of the kind starts."""
     held = facts.controls.held_kinds if facts.controls else ()
-    least = facts.thresholds.least
-    return [one for one in recent if one.kind not in held and not one.is_over(least)]
+    return kind is not None and kind.kind in held
 
 
 def _part_of_sick(facts: Facts, of: Callable[[KindCounts], int]) -> float:

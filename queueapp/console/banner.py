@@ -137,7 +137,7 @@ def _taken(*, fresh: bool) -> Look | None:
     app = _app()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
-    return judgement.present(app, wait_s=BADGE_WAIT_S)
+    return judgement.recent(app, wait_s=BADGE_WAIT_S)
 
 
 def _app() -> Any:

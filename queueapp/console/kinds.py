@@ -24,7 +24,7 @@ from queueapp.jobs import control, queries
 from queueapp.jobs import kinds as by_kind
 from queueapp.jobs.control import Controls, Switch, scope_of
 from queueapp.jobs.kinds import Hour, Tally
-from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, Pulse
+from queueapp.jobs.queries import COUNT_LIMIT, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.jobs.why.facts import Worker
@@ -233,7 +233,6 @@ def _bounds(look: Look) -> Mapping[str, Any]:
     return {
         "reasons": look.reasons,
         "hour": look.hour.value,
-        "scan_limit": SCAN_LIMIT,
         "count_limit": COUNT_LIMIT,
     }
 

@@ -35,6 +35,8 @@ _MARKED = {*SWITCHES, Event.OP_PLANNED}
 def now() -> Response:
     """Show the verdict, the numbers of the moment, the last hour, long runs and errors."""
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    # Side by side.
+    overview.shared(app).begin()
     look = judgement.present(app)
     found = overview.shared(app).get()
     if found.value is None:

@@ -63,6 +63,11 @@ def present(app: Flask, **asked: float | None) -> Look:
     return aged(shared(app).get(**asked))
 
 
+def recent(app: Flask, **waiting: float) -> Look:
+    """The shared look at once, if it is not old: what a page beside it needs."""
+    return aged(shared(app).soon(**waiting))
+
+
 def at_hand(app: Flask) -> Look | None:
     """The shared look as it is, without reading; None before the first one."""
     snapshot = shared(app).peek()

@@ -253,3 +253,22 @@ def test_an_error_that_has_no_words_is_logged(
 
     assert reading.get().failure == "an error of ours, see the log"
     assert "oops" in caplog.text
+
+
+def test_who_needs_no_fresh_one_waits_for_none_but_the_first_and_an_old_one(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Shared(source, life_s=1e-9)
+    assert reading.soon().value == 1
+
+    source.gate.clear()
+    source.begun.clear()
+    assert reading.soon().value == 1
+    assert source.begun.wait(30)
+    source.gate.set()
+    assert reading.get().value in (2, 3)
+
+    monkeypatch.setattr(shared, "OLD_S", 0.0)
+    assert reading.soon().value == source.reads
+    reading.life_s = 0.0
+    assert reading.soon().value == source.reads

@@ -102,8 +102,8 @@ class Hour:
 
 
 def waiting(database: Database) -> Tally:
-    """The queued jobs, those SCAN_LIMIT that are first in the line."""
-    return _tally(database, _WAITING, SCAN_LIMIT)
+    """The queued jobs, those COUNT_LIMIT that are first in the line."""
+    return _tally(database, _WAITING, COUNT_LIMIT)
 
 
 def running(database: Database) -> Tally:

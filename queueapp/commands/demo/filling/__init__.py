@@ -65,7 +65,7 @@ def fill(jobs: int, events: int, cleared: bool, into_database_url: bool) -> None
     back, a little later each time.
 
     It is written in batches of 50,000 jobs; Ctrl-C leaves whole ones. Three million jobs take
-    some minutes and 5 GB of disk. A second run adds as many again.
+    some minutes and 3 GB of disk. A second run adds as many again.
 
     \b
     Examples:

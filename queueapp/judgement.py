@@ -63,9 +63,9 @@ def present(app: Flask, **asked: float | None) -> Look:
     return aged(shared(app).get(**asked))
 
 
-def recent(app: Flask, **waiting: float) -> Look:
+def recent(app: Flask, **asked: float | None) -> Look:
     """The shared look at once, if it is not old: what a page beside it needs."""
-    return aged(shared(app).soon(**waiting))
+    return aged(shared(app).soon(**asked))
 
 
 def at_hand(app: Flask) -> Look | None:

@@ -132,19 +132,18 @@ class Shared(Generic[T]):
         left_s = flight.began + (self.wait_s if wait_s is None else wait_s) - time.monotonic()
         return flight.found if flight.landed.wait(max(left_s, 0.0)) else self.peek()
 
-    def soon(self, *, wait_s: float = PATIENCE_S) -> Snapshot[T]:
+    def soon(self, *, wait_s: float | None = None, life_s: float | None = None) -> Snapshot[T]:
         """The present one at once unless it is old; whoever asks next gets a newer one.
 
         For what need not be of this moment: nobody who polls waits for it then.
         """
-        known = self.peek()
-        serves = self.life_s > 0 and known.value is not None and known.age_s <= OLD_S
-        return self.get(wait_s=0.0 if serves else wait_s)
+        serves = self.life_s > 0 and self.peek().present is not None
+        return self.get(wait_s=0.0 if serves else wait_s, life_s=life_s)
 
-    def begin(self) -> None:
+    def begin(self, *, life_s: float | None = None) -> None:
         """Have it read if that is due, for ``get`` in a moment; nobody waits for it meanwhile."""
         if self.life_s > 0:
-            self.get(wait_s=0.0)
+            self.get(wait_s=0.0, life_s=life_s)
 
     def peek(self) -> Snapshot[T]:
         """The present one, whatever its age; nothing is read."""

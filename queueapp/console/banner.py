@@ -145,11 +145,7 @@ def _taken(*, fresh: bool) -> Look | None:
     app = _app()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
-<<<<<<< HEAD
-    return judgement.present(app, wait_s=BADGE_WAIT_S, life_s=timer_life_s())
-=======
-    return judgement.recent(app, wait_s=BADGE_WAIT_S)
->>>>>>> 0f1af795013e2a855d4edfd965207c5d24e781ef
+    return judgement.recent(app, wait_s=BADGE_WAIT_S, life_s=timer_life_s())
 
 
 def _app() -> Any:

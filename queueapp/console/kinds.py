@@ -20,18 +20,10 @@ from queueapp.console.readings import Reading, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.handlers.registry import KIND
-<<<<<<< HEAD
 from queueapp.jobs import queries
 from queueapp.jobs.control import Switch
 from queueapp.jobs.kinds import Tally
-from queueapp.jobs.queries import COUNT_LIMIT, SCAN_LIMIT, JobFilter, Pulse
-=======
-from queueapp.jobs import control, queries
-from queueapp.jobs import kinds as by_kind
-from queueapp.jobs.control import Controls, Switch, scope_of
-from queueapp.jobs.kinds import Hour, Tally
-from queueapp.jobs.queries import COUNT_LIMIT, Pulse
->>>>>>> 0f1af795013e2a855d4edfd965207c5d24e781ef
+from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.jobs.why.facts import Worker

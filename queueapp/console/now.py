@@ -33,18 +33,13 @@ _PRIORITIES_SHOWN = 8
 def now() -> Response:
     """Show the verdict, the numbers of the moment, the last hour, long runs and errors."""
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
-<<<<<<< HEAD
     reading, began = overview.shared(app), monotonic()
+    # Side by side.
+    reading.begin(life_s=timer_life_s())
     look = judgement.present(app, life_s=timer_life_s())
     # Who has waited for the one in vain does not wait for the other as well.
     wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
     found = reading.get(life_s=timer_life_s(), wait_s=wait_s)
-=======
-    # Side by side.
-    overview.shared(app).begin()
-    look = judgement.present(app)
-    found = overview.shared(app).get()
->>>>>>> 0f1af795013e2a855d4edfd965207c5d24e781ef
     if found.value is None:
         raise judgement.unavailable(found)
     seen, old = found.value, _old(found, look)

@@ -107,7 +107,11 @@ def test_instants_are_the_same_in_pages_api_files_and_filters(
 
 
 @pytest.mark.parametrize("elsewhere", ["Asia/Tokyo"], indirect=True)
-def test_no_page_shows_a_time_of_another_zone(elsewhere: Flask, session: Session) -> None:
+def test_no_page_shows_a_time_of_another_zone(
+    elsewhere: Flask, session: Session, engine: Engine
+) -> None:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("VACUUM jobs")
     scene = Scene(session)
     scene.minutes(3, succeeded=5, failed=1)
     control.hold_kind(session, "demo.echo", actor="user:ana", reason="r", for_s=3600)

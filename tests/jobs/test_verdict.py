@@ -637,6 +637,17 @@ def test_failures_are_over_when_the_newest_attempts_go_well(
         assert found.first.evidence["attempts_since"] == (0 if "failed" in since else ended)
 
 
+def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(failed=25, succeeded=75, upto=70)
+    scene.minutes(1, failed=3, succeeded=17)
+
+    found = judged(scene)
+
+    assert (found.first.rule, found.level) == ("failing", Level.AMBER)
+    assert "; of its 20 attempts since " in found.first.sentence
+
+
 def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene) -> None:
     scene.worker()
     scene.minutes(failed=70, upto=70)

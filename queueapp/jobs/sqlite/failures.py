@@ -61,12 +61,14 @@ FROM json_each(:fingerprints) f LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
 """,
 )
 
+# The plus keeps the instant a text until the end.
 reworded(
     failed_so._FAILED_SO,
     """
-SELECT count(at) AS jobs, min(at) AS "first_at [instant_text]", max(at) AS "last_at [instant_text]"
+SELECT count(newest) AS jobs, min(newest) AS "first_at [instant_text]",
+  max(newest) AS "last_at [instant_text]"
 FROM (
-  SELECT max(e.created_at) AS at FROM json_each(:ids) w JOIN job_events e ON e.job_id = w.value
+  SELECT max(+e.created_at) AS newest FROM json_each(:ids) w JOIN job_events e ON e.job_id = w.value
   WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = :fingerprint
     AND e.created_at >= :lately AND e.created_at < :tomorrow
   GROUP BY w.value)

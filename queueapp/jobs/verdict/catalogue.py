@@ -100,8 +100,8 @@ RULES: tuple[Rule, ...] = (
         "More than `failing` of the attempts that ended within ten minutes failed, of `least`"
         " attempts at the least; red from `failing_red` on, unless the kind with most is on hold."
         " Those of a kind that fails no more count for nothing: since the last minute in which more"
-        " than `failing` of its attempts did, `least` have ended, or as many as failed. From a"
-        " quarter of that on it is amber.",
+        " than `failing` of its attempts did, `least` have ended, or as many as failed, and half as"
+        " large a part of them failed at the most. From a quarter of that on it is amber.",
         "Look at the first group of errors.",
         (
             *("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),

@@ -114,11 +114,16 @@ class KindCounts:
 
     def is_over(self, least: float) -> bool:
         """Whether it fails no more: as many attempts as failed, or ``least``, say so since."""
-        return self.bad_at is None or self.since >= self._enough(least)
+        return self.bad_at is None or (self._is_better and self.since >= self._enough(least))
 
     def is_mending(self, least: float) -> bool:
         """Whether a quarter of what it takes to say that it is over says so."""
-        return self.since >= self._enough(least) / 4
+        return self._is_better and self.since >= self._enough(least) / 4
+
+    @property
+    def _is_better(self) -> bool:
+        """Whether half as large a part fails at the most: chance alone makes good minutes too."""
+        return 2 * self.since_failed * self.attempts <= self.failures * self.since
 
     def _enough(self, least: float) -> float:
         return max(1.0, min(least, self.failures))

@@ -97,7 +97,7 @@ def test_a_verb_that_comes_too_late_says_so_and_leaves_the_list(
 
     page.click("#dialog button[data-verb=retry]")
 
-    expect(page.locator("#notice")).to_have_text(re.compile(f"job {job.id} is queued"))
+    expect(page.locator("#notice")).to_have_text(re.compile(f"Job {job.id} is queued"))
     expect(page.locator("#dialog")).to_be_hidden()
     expect(page.locator(f"#job-{job.id}")).to_be_visible()
 

@@ -55,8 +55,8 @@ def test_the_log_pages_to_its_beginning(
     ("query", "said"),
     [
         ("event=foo", "There is no event “foo”."),
-        ("job=abc", "“abc” is no job id."),
-        ("job=99999999999999999999", "is no job id."),
+        ("job=abc", "“abc” is no job id: they are"),
+        ("job=99999999999999999999", "is no job id: they are"),
         ("worker=x", "There is no filter “worker”."),
         ("actor=%00", "No event has such a actor."),
     ],

@@ -43,8 +43,8 @@ def test_acts_of_people_come_newest_first_and_machines_are_left_out(session: Ses
 def test_moves_of_jobs_crowd_no_mark_of_the_hour_out(session: Session) -> None:
     control.pause(session, actor="user:ana", reason="migration")
     session.commit()
-    for _ in range(12):
-        transitions.cancel(session, [make_job(session).id], actor="user:bo")
+    for n in range(12):
+        transitions.cancel(session, [make_job(session).id], actor=f"user:bo-{n}")
         session.commit()
 
     assert "queue_paused" not in {event for event, *_ in told(session)}

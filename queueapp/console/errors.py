@@ -22,7 +22,7 @@ from queueapp.console.filters import cut
 from queueapp.console.kinds import kind_address
 from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
-from queueapp.console.readings import tried
+from queueapp.console.readings import bounded, noticed, tried
 from queueapp.console.sparks import Spark, spark_of
 from queueapp.errors import BadRequest, DatabaseUnavailable, PageNotFound
 from queueapp.extensions import db
@@ -86,14 +86,12 @@ def errors() -> AnyResponse:
 def error_group(fingerprint: str) -> Response:
     """Show one cause: a sample, how its payloads differ, its jobs, and what can be done."""
     _known(fingerprint)
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = noticed(queries.pulse)
     return answer(
         "error_group",
         as_of=pulse.now,
         mark=f"{pulse.mark} {pulse.now:%H:%M}",
-        context=lambda: _one(session, fingerprint, pulse.now),
+        context=lambda: _one(bounded(), fingerprint, pulse.now),
     )
 
 

@@ -18,7 +18,7 @@ from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import BESIDE, has_empty_fields
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, noticed, tried
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -63,14 +63,12 @@ def events() -> AnyResponse:
     before = _place(request.args.get("before", ""))
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=before))
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = noticed(queries.pulse)
     response = answer(
         "events",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: _context(session, criteria, before),
+        context=lambda: _context(bounded(), criteria, before),
     )
     if request.headers.get("HX-Source", "").endswith("#filter"):
         response.headers["HX-Push-Url"] = criteria.url()

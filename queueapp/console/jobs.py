@@ -18,10 +18,9 @@ from queueapp.console.appearance import Moment, buttons_of, moment_of, shown_sta
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
 from queueapp.console.filters import UNKNOWN, count
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, noticed, tried
 from queueapp.counts import Counts
 from queueapp.errors import DatabaseUnavailable
-from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
@@ -64,16 +63,14 @@ def jobs() -> AnyResponse:
     place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=place.before, after=place.after))
-    session = db.session()
-    queries.bound_reads(session)
-    pulse, known = queries.pulse(session), counts.at_hand(_app())
+    pulse, known = noticed(queries.pulse), counts.at_hand(_app())
     # A list that is shown with counts of before changes again when there are newer ones.
     before = known.pulse.mark if known and known.pulse.mark != pulse.mark else ""
     response = answer(
         "jobs",
         as_of=pulse.now,
         mark=pulse.mark + before,
-        context=lambda: _context(session, criteria, place, pulse.now, known),
+        context=lambda: _context(bounded(), criteria, place, pulse.now, known),
     )
     return _pushing(response, criteria)
 

@@ -15,8 +15,7 @@ from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
-from queueapp.console.readings import tried
-from queueapp.extensions import db
+from queueapp.console.readings import bounded, noticed, tried
 from queueapp.jobs import operations, queries
 from queueapp.jobs.operations import Cursor, Operation, State
 
@@ -49,14 +48,12 @@ class Row:
 def operations_page() -> Response:
     """List the operations."""
     before = _place(request.args.get("before", ""))
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
+    pulse = noticed(queries.pulse)
     return answer(
         "operations",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: _context(session, before, pulse.now),
+        context=lambda: _context(bounded(), before, pulse.now),
     )
 
 

@@ -195,10 +195,7 @@ FROM jsonb_to_recordset(%(lines)s::jsonb)
 
 
 def _histogram(name: str) -> str:
-    bucket = (
-        f"least({LAST_BUCKET},"
-        f" ceil(log(2, greatest({name}_ms, 1)::numeric)))::int"
-    )
+    bucket = f"least({LAST_BUCKET}, ceil(log(2, greatest({name}_ms, 1)::numeric)))::int"
     return f"""
 {name}s AS (
   SELECT minute, kind, jsonb_object_agg(bucket, n) AS {name} FROM (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import Flask
@@ -27,7 +26,7 @@ class Counts:
 
     pulse: Pulse
     by_status: Reading[dict[Status, int]]
-    depths: Reading[Sequence[PriorityDepth]]
+    depths: Reading[list[PriorityDepth]]
 
 
 def init_app(app: Flask) -> None:

@@ -42,6 +42,7 @@ def test_a_page_contains_the_very_panel_that_its_script_gets(
     # What the server tells is another thing at each look.
     for shared in console.client.application.extensions["queue_system"].values():
         monkeypatch.setattr(shared, "life_s", 60.0)
+        shared.forget()
     page, panel = console.get(path), console.panel(path)
 
     assert panel.text.startswith('<section id="panel"')

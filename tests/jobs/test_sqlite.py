@@ -31,7 +31,7 @@ POSTGRESQL_ALONE = {
         "incidents to practise on are made there only",
     ),
     **dict.fromkeys(
-        (f"made.statements.{name}" for name in ("CLEAR", "CLEAR_LINES", "SAY")),
+        (f"made.statements.{name}" for name in ("CLEAR", "CLEAR_LINES", "SAY", "SEED")),
         "a long history is made there only",
     ),
     "pooled._FOUND": "the role behind a pooler",

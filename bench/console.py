@@ -22,8 +22,8 @@ from bench.errors import Failed
 from bench.tables import number, table
 
 # What all tabs read alike serves for two seconds; the server closes an idle connection after two.
-_STALE_S, _IDLE_S = 2.3, 1.0
-HEAD = ("address", "status", "KB", "first", "median", "most", "304 median", "304 most")
+STALE_S, _IDLE_S = 2.3, 1.0
+HEAD = ("address", "status", "KB", "first", "least", "median", "most", "304 least", "304 median")
 _PANEL = {"HX-Request": "true", "HX-Request-Type": "partial", "HX-Target": "section#panel"}
 _STATUSES = (
     "queued", "running", "succeeded", "failed", "cancelled", "held", "due", "scheduled", "retrying",
@@ -66,7 +66,9 @@ class Client:
         if self._connection is not None:
             self._connection.close()
         parts = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
         self._connection = kind(parts.hostname or "127.0.0.1", parts.port, timeout=60)
         self._connection.connect()
 
@@ -147,11 +149,11 @@ def _one(client: Client, status: str) -> Any:
     return found[0] if found else None
 
 
-def measure(client: Client, path: str, rounds: int) -> Figures:
+def measure(client: Client, path: str, rounds: int, pause_s: float) -> Figures:
     """Ask for ``path`` cold, again and again, and then as its own script does."""
     found = Figures(path)
-    time.sleep(_STALE_S)
-    found.first = client.ask(path)[0]
+    time.sleep(pause_s)
+    found.first, answer, body = client.ask(path)
     for _ in range(rounds):
         took, answer, body = client.ask(path)
         found.again.append(took)
@@ -181,7 +183,7 @@ def cells(one: Figures) -> tuple[str, ...]:
         f"`{one.path}`" + (" **slow**" if one.slow else ""),
         str(one.status),
         number(one.size / 1000),
-        *map(number, (one.first, median(one.again), max(one.again))),
+        *map(number, (one.first, min(one.again), median(one.again), max(one.again))),
         *_of_polls(one.polls),
     )
 
@@ -189,7 +191,7 @@ def cells(one: Figures) -> tuple[str, ...]:
 def _of_polls(polls: list[float] | None) -> tuple[str, str]:
     if polls is None:
         return "", ""
-    return (number(median(polls)), number(max(polls))) if polls else ("always new", "")
+    return (number(min(polls)), number(median(polls))) if polls else ("always new", "")
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -199,12 +201,16 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Measure each page and list of a console that runs, and its polls: milliseconds"
         "\nfrom this machine. It only reads. Exits 1 where one takes over 100 ms.",
-        epilog="examples:\n  flask demo fill                        # a history of three million jobs"
+        epilog="examples:\n  flask demo fill                # a history of three million jobs"
         "\n  gunicorn … wsgi:app & bench/console\n  bench/console --only /audit --rounds 50"
         "\n  QUEUE_TOKEN=… bench/console --url https://queue.example.com",
     )
     parser.add_argument("--url", default="http://127.0.0.1:8000", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--pause", type=float, default=STALE_S, metavar="S",
+        help="before the first ask of each; default: %(default)s",
+    )  # fmt: skip
     parser.add_argument("--only", default="", metavar="TEXT", help="addresses that begin so")
     return parser.parse_args(words)
 
@@ -218,7 +224,7 @@ def main(words: Sequence[str]) -> int:
     slow = False
     for path in dict.fromkeys(places(client)):
         if path.startswith(options.only):
-            found = measure(client, path, options.rounds)
+            found = measure(client, path, options.rounds, options.pause)
             slow = slow or found.slow
             print("| " + " | ".join(cells(found)) + " |", flush=True)
     return 1 if slow else 0

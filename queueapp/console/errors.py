@@ -87,13 +87,12 @@ def errors() -> AnyResponse:
 def error_group(fingerprint: str) -> Response:
     """Show one cause: a sample, how its payloads differ, its jobs, and what can be done."""
     _known(fingerprint)
-    session = db.session()
-    pulse = pulse_of(session)
+    pulse = pulse_of()
     return answer(
         "error_group",
         as_of=pulse.now,
         mark=f"{pulse.mark} {pulse.now:%H:%M}",
-        context=lambda: _one(session, fingerprint, pulse.now),
+        context=lambda: _one(bounded(), fingerprint, pulse.now),
     )
 
 
@@ -159,7 +158,6 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
 
 
 def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]:
-    bounded(session)
     window = tried(session, queries.failure_window)
     line = tried(session, queries.waiting_line, fingerprint)
     deploy = tried(session, queries.last_deploy, now)

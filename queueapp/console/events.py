@@ -65,13 +65,12 @@ def events() -> AnyResponse:
     before = _place(request.args.get("before", ""))
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=before))
-    session = db.session()
-    pulse = pulse_of(session, every_s=2.0)
+    pulse = pulse_of(every_s=2.0)
     response = answer(
         "events",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: _context(session, criteria, before),
+        context=lambda: _context(bounded(), criteria, before),
         is_shared=True,
     )
     if request.headers.get("HX-Source", "").endswith("#filter"):
@@ -119,7 +118,6 @@ def _written(row: Any) -> dict[str, Any]:
 
 
 def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Mapping[str, Any]:
-    bounded(session)
     page: Reading[EventPage] = Reading(EventPage([], None))
     if not criteria.problems:
         page = tried(session, queries.list_events, criteria.where, before=before, limit=ROWS)

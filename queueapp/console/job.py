@@ -16,7 +16,7 @@ from queueapp.console.answers import answer
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
-from queueapp.extensions import db
+from queueapp.console.readings import bounded, noticed
 from queueapp.jobs import queries
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
@@ -32,14 +32,12 @@ EVENTS = 200
 @permits(Permission.READ)
 def job(job_id: int) -> Response:
     """Show one job whole."""
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse_of_job(session, job_id)
+    pulse = noticed(queries.pulse_of_job, job_id)
     return answer(
         "job",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: _context(session, job_id, pulse.now),
+        context=lambda: _context(bounded(), job_id, pulse.now),
     )
 
 

@@ -21,7 +21,6 @@ from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
 from queueapp.errors import DatabaseUnavailable
-from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
@@ -64,15 +63,14 @@ def jobs() -> AnyResponse:
     place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(criteria.url(before=place.before, after=place.after))
-    session = db.session()
-    pulse, known = pulse_of(session), counts.at_hand(_app())
+    pulse, known = pulse_of(), counts.at_hand(_app())
     # A list that is shown with counts of before changes again when there are newer ones.
     before = known.pulse.mark if known and known.pulse.mark != pulse.mark else ""
     response = answer(
         "jobs",
         as_of=pulse.now,
         mark=pulse.mark + before,
-        context=lambda: _context(session, criteria, place, pulse.now, known),
+        context=lambda: _context(bounded(), criteria, place, pulse.now, known),
         is_shared=True,
     )
     return _pushing(response, criteria)
@@ -92,7 +90,7 @@ def _pushing(response: Response, criteria: Criteria) -> Response:
 def _context(
     session: Session, criteria: Criteria, place: Place, now: datetime, known: Counts | None
 ) -> Mapping[str, Any]:
-    page = _page(bounded(session), criteria, place)
+    page = _page(session, criteria, place)
     shown: Page = page.value or Page([], None)
     return {
         "criteria": criteria,

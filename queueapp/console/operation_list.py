@@ -16,7 +16,6 @@ from queueapp.console.blueprint import bp
 from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
 from queueapp.console.readings import bounded, pulse_of, tried
-from queueapp.extensions import db
 from queueapp.jobs import operations
 from queueapp.jobs.operations import Cursor, Operation, State
 
@@ -49,19 +48,18 @@ class Row:
 def operations_page() -> Response:
     """List the operations."""
     before = _place(request.args.get("before", ""))
-    session = db.session()
-    pulse = pulse_of(session)
+    pulse = pulse_of()
     return answer(
         "operations",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: _context(session, before, pulse.now),
+        context=lambda: _context(bounded(), before, pulse.now),
         is_shared=True,
     )
 
 
 def _context(session: Session, before: Cursor | None, now: datetime) -> Mapping[str, Any]:
-    page = tried(bounded(session), operations.list_operations, now, before=before, limit=ROWS)
+    page = tried(session, operations.list_operations, now, before=before, limit=ROWS)
     found, older = page.value or ([], None)
     return {
         "page": page,

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from flask import Flask, current_app
+from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
+from queueapp.at_once import at_once
 from queueapp.console.answers import timer_life_s
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -19,7 +21,7 @@ from queueapp.shared import Shared
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Reading", "bounded", "part", "pulse_of", "share", "tried"]
+__all__ = ["Reading", "bounded", "noticed", "part", "pulse_of", "share", "tried"]
 
 
 def init_app(app: Flask) -> None:
@@ -32,33 +34,26 @@ def share(app: Flask, read: Callable[[Session], T]) -> Shared[T]:
 
     def look() -> T:
         with app.app_context(), Session(db.engine) as session:
-            return read(bounded(session))
+            queries.bound_reads(session)
+            return read(session)
 
     return judgement.share(app, look)
 
 
-def pulse_of(session: Session, *, every_s: float = 5.0) -> Pulse:
+def pulse_of(*, every_s: float = 5.0) -> Pulse:
     """The queue's pulse: of this moment, or taken once for all pages that ask by themselves.
 
     ``every_s``: how often this page does. Raises DatabaseUnavailable when it cannot be taken.
     """
     life_s = timer_life_s(every_s)
     if life_s is None:
-        bounded(session)
-        return queries.pulse(session)
+        return noticed(queries.pulse)
     shared: Shared[Pulse] = current_app.extensions["queue_pulse"]
     snapshot = shared.get(life_s=life_s)
     # Nothing that is known of a list could be shown beside it: the page keeps what it has.
     if snapshot.failure or snapshot.present is None:
         raise judgement.unavailable(snapshot)
     return snapshot.present
-
-
-def bounded(session: Session) -> Session:
-    """Bound the reads of the present transaction, unless that has been done."""
-    if not session.in_transaction():
-        queries.bound_reads(session)
-    return session
 
 
 def tried(
@@ -74,3 +69,19 @@ def tried(
 def part(reading: Reading[Any], field: str) -> Reading[Any]:
     """One attribute of what was read."""
     return Reading(getattr(reading.value, field, None), reading.reason)
+
+
+def noticed(
+    look: Callable[Concatenate[Session | Connection, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """What tells whether anything is new, in one round trip: a poll mostly needs no other."""
+    with at_once() as database:
+        return look(database, *args, **kwargs)
+
+
+def bounded() -> Session:
+    """The request's session, the reads of its present transaction bounded."""
+    session = db.session()
+    if not session.in_transaction():
+        queries.bound_reads(session)
+    return session

@@ -13,7 +13,7 @@ from flask import Flask, template_rendered
 from queueapp import create_app, judgement, shared
 from queueapp.console import overview
 from queueapp.extensions import db
-from queueapp.jobs.queries import clock, failures
+from queueapp.jobs.queries import clock, depth, failures
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict import statements
 from tests.console.conftest import PANEL, words
@@ -64,8 +64,10 @@ def test_fifty_tabs_cost_what_one_costs(sharing: Flask, session: Any) -> None:
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.headers["HX-PTag"] for answer in answers}) == 1
     texts = [text for text, _ in sent]
-    assert texts.count(clock._PULSE) == texts.count(statements.LINE) == 1
-    assert len(sent) <= 20
+    assert texts.count(statements.LINE) == texts.count(depth._COUNTS) == 1
+    # Of the page, and of the counts that it shares with others.
+    assert texts.count(clock._PULSE) == 2
+    assert len(sent) <= 22
     assert {answer.status_code for answer in again} == {304}
     assert {answer.status_code for answer in beside} == {200}
     assert sent_again == []

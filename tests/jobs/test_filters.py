@@ -16,6 +16,7 @@ from queueapp.jobs.queries.candidates import find_candidates
 from queueapp.jobs.status import Status
 from tests.factories import make_job
 from tests.jobs.explain import Prepared
+from tests.jobs.plans import statements_of
 from tests.jobs.seeds import seed
 
 
@@ -153,10 +154,28 @@ def test_a_job_that_leaves_between_two_looks_does_not_end_the_list(
         return found
 
     monkeypatch.setattr(listing, "find_candidates", find)
+    monkeypatch.setattr(listing, "PART", 2)
 
     seen = _whole(session, JobFilter(status=QUEUED), upwards, limit=3)
 
     assert seen == [i for i in wanted if i != left]
+
+
+@pytest.mark.parametrize("upwards", [False, True], ids=["down", "up"])
+def test_what_an_index_names_is_looked_up_part_by_part_until_the_page_is_full(
+    session: Session, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, upwards: bool
+) -> None:
+    monkeypatch.setattr(listing, "PART", 2)
+    made = [make_job(session, kind=("a.b", "demo.echo")[n % 2]).id for n in range(12)]
+    wanted = made[::2] if upwards else made[-2::-2]
+    where = JobFilter(status=QUEUED, kind="a.b")
+
+    assert _whole(session, where, upwards, limit=2) == wanted
+    session.commit()
+    with statements_of(engine) as sent:
+        queries.list_jobs(session, where, limit=1)
+    # The index, and two of six parts.
+    assert len(sent) == 3
 
 
 @pytest.mark.parametrize("upwards", [False, True], ids=["down", "up"])

@@ -30,6 +30,10 @@ POSTGRESQL_ALONE = {
         (f"past.{name}" for name in ("_MOVE_BACK", "_FORGET_JOBS", "_FORGET_EVENTS")),
         "incidents to practise on are made there only",
     ),
+    **dict.fromkeys(
+        (f"made.statements.{name}" for name in ("CLEAR", "CLEAR_LINES", "SAY", "SEED")),
+        "a long history is made there only",
+    ),
     "pooled._FOUND": "the role behind a pooler",
     "restored._PARTS": "the days of the ledger",
     "queries.oldest._OLDEST": "old transactions hold back no clearing",

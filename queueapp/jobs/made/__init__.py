@@ -87,6 +87,7 @@ class Extent:
 def fill(database: Database, content: Content, extent: Extent, first: int, last: int) -> int:
     """Write the jobs with the numbers ``first`` to ``last`` of the extent; how many lines."""
     run(database, statements.ROOM)
+    run(database, statements.SEED, seed=first / (extent.jobs + 1))
     columns = zip(*content.errors, strict=True)
     names = ("classes", "messages", "fingerprints", "traces")
     rows = run(

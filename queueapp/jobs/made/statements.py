@@ -10,6 +10,9 @@ MARK = "made"
 # What each statement has to sort or to hash.
 ROOM = "SELECT set_config('work_mem', '128MB', true), set_config('jit', 'off', true)"
 
+# What is drawn is the same each time.
+SEED = "SELECT setseed(%(seed)s)"
+
 # Two clocks: ``age`` is when a job came, the spans are what happened to it then. Daytime has three
 # times as much as the night.
 _DRAWN = """

@@ -29,6 +29,9 @@ LISTED = (
     Job.started_at, Job.finished_at,
 )  # fmt: skip
 
+# Ids that may match are looked up so many at a time.
+PART = 2_000
+
 Columns: TypeAlias = Sequence[InstrumentedAttribute[Any]]
 
 
@@ -114,15 +117,37 @@ def _from_candidates(
     # One more than asked for, which tells whether there is another page.
     first = ids[-limit - 1 :] if after is not None else ids[: limit + 1]
     chosen = ids if has_columns(where) else first
-    among = Job.id == any_(literal(chosen, ARRAY(BigInteger)))
-    rows = _fetch(
-        session, [among, *conditions(where)], limit + 1, columns, upwards=after is not None
-    )
+    rows = _matching(session, where, chosen, limit + 1, columns, upwards=after is not None)
     page = _page(rows, before, after, limit)
     if len(rows) > limit or len(chosen) == len(ids):
         return page
     # Some have left the status since the index was read: the page is thin, not the last one.
     return replace(page, newer=first[0]) if after is not None else replace(page, older=first[-1])
+
+
+def _matching(
+    session: Session,
+    where: JobFilter,
+    ids: list[int],
+    limit: int,
+    columns: Columns,
+    *,
+    upwards: bool,
+) -> list[Job]:
+    """Those of ``ids`` that match, as ``_fetch`` has them: part by part, until there are enough.
+
+    Most pages are full after the first part; the rows of all of them would be read else.
+    """
+    rows: list[Job] = []
+    parts = [ids[start : start + PART] for start in range(0, len(ids), PART)]
+    for part in reversed(parts) if upwards else parts:
+        among = Job.id == any_(literal(part, ARRAY(BigInteger)))
+        wanted = limit - len(rows)
+        found = _fetch(session, [among, *conditions(where)], wanted, columns, upwards=upwards)
+        rows = found + rows if upwards else rows + found
+        if len(rows) == limit:
+            break
+    return rows
 
 
 def _scanned(

@@ -60,7 +60,7 @@ def fill(jobs: int, events: int, cleared: bool, into_database_url: bool) -> None
     Most jobs have succeeded, by day more than by night; one in three hundred has failed, with
     thirty causes. Of three million twenty thousand are due and a few thousand are scheduled, tried
     again, or held with their kind. Some texts are very long, and some would like to be markup.
-    Three workers have worked until now and run two dozen jobs: they are names only, so before long
+    Three workers have worked until now and run two dozen jobs: they are names only, so
     the verdict misses them. A real worker runs what it knows of it (demo.echo) and puts the rest
     back, a little later each time.
 

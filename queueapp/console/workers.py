@@ -132,7 +132,7 @@ def _of_one(
         "roll": roll,
         "worker": found,
         "story": story_of(found, now) if found else "",
-        "asked": _asked(session, found),
+        "drain": _drain(session, found),
         "held": held,
         "held_cut": held.value is not None and len(held.value) >= workers.MOST_HELD,
         "results": tried(session, workers.results_of, name),
@@ -142,7 +142,7 @@ def _of_one(
     }
 
 
-def _asked(session: Session, found: Attendance | None) -> Reading[Drain | None]:
+def _drain(session: Session, found: Attendance | None) -> Reading[Drain | None]:
     """Who has asked it to drain, if its signs say that it does."""
     if found is None or not found.drains:
         return Reading(None)

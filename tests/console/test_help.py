@@ -87,7 +87,8 @@ def test_every_page_has_one_heading_and_its_place_in_the_navigation(
         header, _, main = page.partition("<main")
         assert len(re.findall("<h1", page)) == main.count("<h1") == 1, path
         marked = re.findall(r"<a [^>]*aria-current[^>]*>([A-Z]\w+)", header)
-        assert marked == [place], path
+        # On a phone some pages of the row are under More as well.
+        assert set(marked) == {place}, path
         is_behind = place in {one.label for one in places.MORE}
         assert ("More : " + place in words(header)) == is_behind, path
 

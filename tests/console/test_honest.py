@@ -68,6 +68,9 @@ def test_old_numbers_beside_a_verdict_of_now_are_said_to_be_old(
     class Failing:
         wait_s = 1.0
 
+        def begin(self, **_asked: Any) -> None:
+            """It is on its way."""
+
         def get(self, **_asked: Any) -> Snapshot[Any]:
             return Snapshot(found, 61.0, "the database refused (42501)")
 

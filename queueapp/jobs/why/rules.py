@@ -97,10 +97,8 @@ def _due_later(facts: Facts) -> Found | None:
     if job.status != Status.QUEUED or facts.waited_s >= 0:
         return None
     mover = _mover(facts)
-    by = ""
-    if mover:
-        event = mover.event.replace("_", " ")
-        by = f", set by {mover.actor} with “{event}”{because(mover.reason)}"
+    event = mover.event.replace("_", " ") if mover else ""
+    by = f", set by {mover.actor} with “{event}”{because(mover.reason)}" if mover else ""
     return Found(
         f"It is due in {span(-facts.waited_s)}, at {moment(job.available_at)}{by}.",
         {

@@ -27,6 +27,7 @@ QUERIES = {
     "/go": "?q=1",
     "/jobs/bulk": "?verb=retry&id=1",
     "/operations/new": "?status=failed",
+    "/workers/drain": "?worker=test:1:000000",
     "/workers/release": "?worker=test:1:000000",
 }
 VERBS = {"console.ask": "retry", "console.ask_kind": "hold"}

@@ -337,7 +337,7 @@ def test_a_worker_is_asked_to_drain_once_and_for_a_reason(
 
     assert f'href="{address}"' in console.get(f"/workers/{ALIVE}")
     assert "finishes the 1 job that it holds" in words(console.get(address))
-    assert console.post("/workers/drain", worker=ALIVE, reason=" ").status_code == 400
+    assert console.post("/workers/drain", worker=ALIVE, reason=" ").status_code == 422
     asked = [console.post("/workers/drain", worker=ALIVE, reason="why <b>") for _ in range(2)]
 
     assert {answer.location for answer in asked} == {f"/workers/{ALIVE}?done=drain"}

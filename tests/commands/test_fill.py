@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.commands.demo.filling.content import CONTENT, HELD_KIND, LIVE
 from queueapp.extensions import db
-from queueapp.jobs import audit, control, queries
+from queueapp.jobs import audit, control, partitions, queries
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from tests.auth.test_access import API, CONSOLE
@@ -33,14 +33,19 @@ def run(runner: FlaskCliRunner, *words: str) -> Result:
 
 
 @pytest.fixture
-def filled(runner: FlaskCliRunner, session: Session) -> int:
+def filled(runner: FlaskCliRunner, session: Session) -> Iterator[int]:
     """An installation with a history; the id of a job that is somebody's own."""
     mine = make_job(session, kind="a.b").id
+    days = set(partitions.days(session))
     session.commit()
     made = run(runner, "--jobs", str(JOBS), "--events", str(EVENTS))
     assert made.exit_code == 0, made.output
     assert made.stdout.startswith(f"Wrote {JOBS} jobs and 2")
-    return mine
+    yield mine
+    session.rollback()
+    for day in sorted(set(partitions.days(session)) - days):
+        partitions.drop(session, day)
+    session.commit()
 
 
 def counts(session: Session, column: Any) -> dict[str, int]:

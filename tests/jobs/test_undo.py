@@ -216,7 +216,7 @@ def test_batches_that_do_not_name_their_jobs_are_refused(undo: Undo, session: Se
     session.execute(own.values(data={"after": 1, "moved": 1}))
     session.commit()
 
-    with pytest.raises(NotUndoable, match="do not name"):
+    with pytest.raises(NotUndoable, match="does not say which jobs"):
         operations.survey_undo(session, origin)
 
 

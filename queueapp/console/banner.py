@@ -145,7 +145,10 @@ def _taken(*, fresh: bool) -> Look | None:
     app = _app()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
-    return judgement.recent(app, wait_s=BADGE_WAIT_S, life_s=timer_life_s())
+    life_s = timer_life_s()
+    # Whoever asks himself is told of now; for a page that asks by itself nobody waits.
+    look = judgement.present if life_s is None else judgement.recent
+    return look(app, wait_s=BADGE_WAIT_S, life_s=life_s)
 
 
 def _app() -> Any:

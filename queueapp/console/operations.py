@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
@@ -52,6 +52,8 @@ MOVED_ROWS = 50
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
+# A batch that was at work when somebody stopped the operation is over by then.
+LAST_BATCH = timedelta(seconds=2 * BATCH_S)
 REASON_LENGTH = 500
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
@@ -68,7 +70,7 @@ def operation(operation_id: str) -> AnyResponse:
     return answer(
         "operation",
         as_of=pulse.now,
-        mark=f"{pulse.mark} {made.is_over}",
+        mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)}",
         context=lambda: _context(session, made, pulse.now, drives=False, place=place),
     )
 
@@ -221,6 +223,7 @@ def _context(
         "sample": [(job, shown_status(job, now)) for job in sample],
         "trials": [(trial, _standing(trial, now)) for trial in trials],
         "drives": drives,
+        "may_move": _may_move(made, now),
         "final": FINAL,
         "reason_length": REASON_LENGTH,
     }
@@ -251,6 +254,13 @@ def _place(text: str) -> Mark | None:
         return Mark.parse(text) if text else None
     except ValueError:
         return None
+
+
+def _may_move(made: Operation, now: datetime) -> bool:
+    """Whether its numbers may still change: also for a moment after it was stopped."""
+    if made.state == "stopped":
+        return now < made.changed_at + LAST_BATCH
+    return not made.is_over
 
 
 def _is_beyond(made: Operation, most: int | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -37,7 +38,9 @@ BACK_MS = 90_000
 def seed(session: Session) -> list[str]:
     """Something on each page; their addresses."""
     failed = make_job(session, Status.FAILED)
-    running = make_job(session, Status.RUNNING)
+    # No worker renews it: its lease is as long as the test may take.
+    ends = datetime.now(UTC) + timedelta(hours=1)
+    running = make_job(session, Status.RUNNING, lease_expires_at=ends)
     control.hold_kind(session, "a.b", actor="user:ana", reason="r")
     session.commit()
     operation, _ids = plan(session, 3)

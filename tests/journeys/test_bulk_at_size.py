@@ -140,7 +140,7 @@ def test_a_hundred_thousand_are_cancelled_and_put_back_while_workers_run_them(
     assert refused.status == 403
     assert f"it is for {total:,} jobs, and an operator may move 10,000" in words(refused.text)
     # Nor does it begin without its number.
-    assert admin.ask("POST", f"{first}/apply", {"count": str(total - 1)}).status == 400
+    assert admin.ask("POST", f"{first}/apply", {"count": str(total - 1)}).status == 422
     assert moved_by(journey, first) == set()
 
     # Stopped in the middle by somebody who could not have begun it: nothing moves any more.

@@ -17,6 +17,7 @@ from tests.factories import make_job
 from tests.live.checks import stand
 from tests.live.cluster import Cluster
 from tests.live.journey import Journey
+from tests.live.processes import until
 
 # What the pages say to those who do not see them, each time that it is said.
 LISTEN = """
@@ -86,7 +87,7 @@ def test_every_open_page_outlives_the_database(
         expect(tabs[path].locator("#as-of-note")).to_contain_text("no answer, retrying in")
     # Another failure is no other alarm.
     jobs = tabs["/jobs"]
-    jobs.wait_for_function("refresh.failures > 1", timeout=60_000)
+    until(lambda: jobs.evaluate("refresh.failures > 1"), "a second refresh fails", within=60)
     expect(jobs.locator("#badge")).to_have_attribute("data-level", "unknown")
     for path, tab in tabs.items():
         said = tab.evaluate("alarms")

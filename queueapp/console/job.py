@@ -51,7 +51,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "job": job,
         "status": shown_status(job, now),
         "moment": moment_of(job, now),
-        "buttons": buttons_of(job),
+        "buttons": buttons_of(job, now),
         "blame": _blame(job),
         "why": None if is_final else why(session, job_id, job_timeout_s=timeout),
         "is_final": is_final,

@@ -14,10 +14,18 @@ from queueapp.console.filters import plural
 from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import Moved
 
-_WRITTEN = re.compile(r"(retry|cancel|release)\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+_WRITTEN = re.compile(r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
 
-_DID = {"retry": "Retrying", "cancel": "Cancelled", "release": "Released"}
-_REFUSED = {"release": "no longer the claim that you saw"}
+_DID = {
+    "retry": "Retrying", "cancel": "Cancelled", "release": "Released", "hold": "Held",
+    "unhold": "Unheld", "run-now": "Made due", "reschedule": "Rescheduled",
+}  # fmt: skip
+_REFUSED = {
+    "release": "no longer the claim that you saw, or locked just now",
+    "run-now": "due already, or locked just now",
+    "reschedule": "that is where it stands already",
+}
+_UNABLE = "status does not allow it, or locked just now"
 _SWITCHED = {
     "pause": "The queue is paused: nothing new starts, and what runs finishes.",
     "resume": "The queue goes on.",
@@ -46,7 +54,9 @@ class Done:
     def read(cls, text: str) -> Done | None:
         """Read what ``str`` wrote; None for anything else."""
         match = _WRITTEN.fullmatch(text)
-        return cls(match[1], *map(int, match.groups()[1:])) if match else None
+        if match is None or match[1] not in _DID:
+            return None
+        return cls(match[1], *map(int, match.groups()[1:]))
 
     def __str__(self) -> str:
         return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}"
@@ -65,7 +75,7 @@ class Done:
             parts.append(f"Asked {plural(self.stopping, 'running job')} to stop")
         if self.refused:
             were = "was" if self.refused == 1 else "were"
-            why = f"{_REFUSED.get(self.verb, 'status does not allow it')}, or locked just now"
+            why = _REFUSED.get(self.verb, _UNABLE)
             parts.append(f"{self.refused} {were} left alone: {why}")
         return f"{'. '.join(parts) or 'No job was ticked'}."
 

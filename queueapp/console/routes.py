@@ -25,6 +25,7 @@ from queueapp.console.operations import (
 )
 from queueapp.console.planning import new_operation, plan_operation, undo_operation
 from queueapp.console.release import ask_release, release
+from queueapp.console.reschedule import ask_reschedule, reschedule
 from queueapp.console.settings import choose, settings
 from queueapp.console.switches import (
     ask_kind,
@@ -47,6 +48,7 @@ __all__ = [
     "ask_many",
     "ask_pause",
     "ask_release",
+    "ask_reschedule",
     "ask_resume",
     "audit",
     "audit_csv",
@@ -77,6 +79,7 @@ __all__ = [
     "plan_for_group",
     "plan_operation",
     "release",
+    "reschedule",
     "resume_queue",
     "settings",
     "sign_in",

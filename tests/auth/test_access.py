@@ -84,6 +84,8 @@ CONSOLE = {
     ("GET", "/jobs/<int:job_id>"): "viewer operator admin",
     ("GET", "/jobs/<int:job_id>/<verb>"): "operator admin",
     ("POST", "/jobs/<int:job_id>/<verb>"): "operator admin",
+    ("GET", "/jobs/<int:job_id>/reschedule"): "operator admin",
+    ("POST", "/jobs/<int:job_id>/reschedule"): "operator admin",
     ("GET", "/jobs/bulk"): "operator admin",
     ("POST", "/jobs/bulk"): "operator admin",
     ("GET", "/errors"): "viewer operator admin",

@@ -15,6 +15,7 @@ from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import Moved
 
 _WRITTEN = re.compile(r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+_CLONED = re.compile(r"clone\.([1-9]\d{0,17})", re.ASCII)
 
 _DID = {
     "retry": "Retrying", "cancel": "Cancelled", "release": "Released", "hold": "Held",
@@ -100,9 +101,31 @@ class Switched:
         return _SWITCHED[self.verb]
 
 
-Outcome: TypeAlias = Done | Switched
+@dataclass(frozen=True)
+class Cloned:
+    """A new job like another one was made."""
+
+    job_id: int
+
+    def __str__(self) -> str:
+        return f"clone.{self.job_id}"
+
+    @property
+    def is_complete(self) -> bool:
+        """It is made, or it was refused and there is no outcome."""
+        return True
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        return f"Cloned: the new job is {self.job_id}."
+
+
+Outcome: TypeAlias = Done | Switched | Cloned
 
 
 def read_outcome(text: str) -> Outcome | None:
     """Read what ``str`` of an outcome wrote; None for anything else."""
+    if match := _CLONED.fullmatch(text):
+        return Cloned(int(match[1]))
     return Switched(text) if text in _SWITCHED else Done.read(text)

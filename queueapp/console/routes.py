@@ -5,6 +5,7 @@ from __future__ import annotations
 from queueapp.console.actions import act, act_on_many, ask, ask_many
 from queueapp.console.audit import audit, audit_csv, audit_ndjson
 from queueapp.console.blueprint import bp
+from queueapp.console.clone import ask_clone, clone
 from queueapp.console.drain import ask_drain, drain
 from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events, events_csv, events_ndjson
@@ -43,6 +44,7 @@ __all__ = [
     "act_on_many",
     "apply_operation",
     "ask",
+    "ask_clone",
     "ask_drain",
     "ask_kind",
     "ask_many",
@@ -55,6 +57,7 @@ __all__ = [
     "audit_ndjson",
     "bp",
     "choose",
+    "clone",
     "count_operation",
     "drain",
     "error_group",

@@ -52,6 +52,7 @@ def paths(session: Session) -> list[str]:
         f"/jobs/{running.id}",
         f"/jobs/{failed.id}/retry",
         f"/jobs/{held}/reschedule",
+        f"/jobs/{held}/clone",
         "/errors",
         f"/errors/{alike}",
         f"/operations/{made.id}",

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.console.outcomes import Done
 from queueapp.jobs import queries
+from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Status
 from tests.console.conftest import DIALOG, Console, stands_beside, words
 from tests.factories import make_job
@@ -61,12 +62,12 @@ def test_a_verb_without_scripts_leads_back_to_where_it_was_asked_for(
 
 def test_the_page_of_a_job_offers_what_the_job_allows(console: Console, session: Session) -> None:
     offered = {
-        make_job(session, Status.QUEUED).id: {"hold", "reschedule", "cancel"},
+        make_job(session, Status.QUEUED).id: {"hold", "reschedule", "cancel", "clone"},
         make_job(session, Status.QUEUED, available_at=after(60)).id:
-            {"run-now", "hold", "reschedule", "cancel"},
-        make_job(session, Status.HELD).id: {"unhold", "reschedule", "cancel"},
-        make_job(session, Status.RUNNING).id: {"cancel"},
-        make_job(session, Status.FAILED).id: {"retry"},
+            {"run-now", "hold", "reschedule", "cancel", "clone"},
+        make_job(session, Status.HELD).id: {"unhold", "reschedule", "cancel", "clone"},
+        make_job(session, Status.RUNNING).id: {"cancel", "clone"},
+        make_job(session, Status.FAILED).id: {"retry", "clone"},
     }  # fmt: skip
     with_kind = make_job(session, Status.HELD, held_for="kind").id
     session.commit()
@@ -185,6 +186,49 @@ def test_what_has_moved_on_cannot_be_rescheduled(console: Console, session: Sess
     assert "only queued and held jobs" in words(console.get(f"/jobs/{job.id}/reschedule"))
     assert console.post(f"/jobs/{job.id}/reschedule", minutes="5").status_code == 409
     assert console.post("/jobs/9999/reschedule", minutes="5").status_code == 404
+
+
+def test_a_clone_is_asked_about_once_and_found_from_both_pages(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, Status.SUCCEEDED, payload={"message": "open sesame"})
+    session.commit()
+    path = f"/jobs/{job.id}/clone"
+    assert f'href="{path}"' in console.get(f"/jobs/{job.id}")
+    page = console.get(path)
+    assert "open sesame" in page
+    assert '<input type="hidden" name="seen" value="0">' in page
+
+    answer = console.post(path, seen="0", reason="lost")
+
+    made = int(answer.headers["Location"].rpartition(".")[2])
+    assert answer.headers["Location"] == f"/jobs/{made}?done=clone.{made}"
+    assert f"Cloned: the new job is {made}." in words(console.get(answer.headers["Location"]))
+    assert f"clone of {job.id}" in words(console.get(f"/jobs/{made}"))
+    assert f"cloned as {made}" in words(console.get(f"/jobs/{job.id}"))
+    assert status_of(session, made) == "queued"
+    # The second of two clicks, and a form that says nothing.
+    again = console.click(path, seen="0")
+    assert again.status_code == 409
+    assert f"ob {made} is a clone of it that your question did not show" in words(again.text)
+    assert console.post(path).status_code == 400
+    assert "It has been cloned before" in words(console.get(path))
+    assert console.click(path, seen=str(made)).status_code == 200
+    trail = words(console.get("/audit?verb=clone"))
+    assert trail.count(f"clone 1 {job.id}") == 2
+
+
+def test_the_beginning_of_a_long_life_is_looked_up(console: Console, session: Session) -> None:
+    job = make_job(session)
+    session.commit()
+    console.post(f"/jobs/{job.id}/clone", seen="0")
+    made = session.scalars(sa.select(JobEvent.job_id).order_by(JobEvent.id.desc())).all()
+    [clone] = {one for one in made if one != job.id}
+    line = {"job_id": clone, "kind": "demo.echo", "event": "rescheduled", "actor": "user:ana"}
+    session.execute(sa.insert(JobEvent), [line] * 205)
+    session.commit()
+
+    assert f"clone of {job.id}" in words(console.get(f"/jobs/{clone}"))
 
 
 def test_what_was_done_is_said_on_the_page_it_leads_back_to(console: Console) -> None:

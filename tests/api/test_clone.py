@@ -83,8 +83,10 @@ def test_what_its_handler_takes_no_more_is_not_cloned(
     assert queries.events_of(session, job.id)[-1].event == "failed"
 
 
-def test_a_full_queue_takes_no_clone(api: Api, app: Flask, session: Session) -> None:
-    app.extensions["queue_intake"] = Intake(0, 2)
+def test_a_full_queue_takes_no_clone(
+    api: Api, app: Flask, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(app.extensions, "queue_intake", Intake(0, 2))
     job = make_job(session)
     session.commit()
     assert api.post(f"/{job.id}/clone").status_code == 201

@@ -134,7 +134,7 @@ def test_a_job_is_rescheduled_by_the_clock_of_the_reader(
     path = f"/jobs/{job.id}/reschedule"
     console.client.set_cookie("zone", "Europe/Berlin")
     page = words(console.get(path))
-    assert "now 3; higher runs first" in page
+    assert "so far 3; higher runs first" in page
     assert "by the clock of Europe/Berlin" in page
     assert "It stays held" in page
 

@@ -30,6 +30,7 @@ EVENTS = {
     status.Event.RESTORED: "a cancel was undone: back to where it stood",
     status.Event.PURGED: "the row was removed; its history stays",
     status.Event.STALE_WRITE_REJECTED: "a result came after the lease was lost, and was refused",
+    status.Event.CLONED: "an admin made a new job of what it was asked to do: `data.job`",
     status.Event.QUEUE_PAUSED: "nothing new starts",
     status.Event.QUEUE_RESUMED: "the pause is over",
     status.Event.KIND_HELD: "jobs of a kind are parked",

@@ -1,20 +1,31 @@
-"""One job, moved by a person: hold, unhold, reschedule, run now, release. Each commits its work."""
+"""One job in the hands of a person: hold, unhold, reschedule, run now, release, clone."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Response
+from flask import Response, url_for
 
+from queueapp import handlers
 from queueapp.api import answers, describe
 from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
-from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contract
+from queueapp.api.contract import (
+    ESTIMATED_WAIT,
+    LOCATION,
+    REPLAYED,
+    Answer,
+    Body,
+    Example,
+    Part,
+    contract,
+)
+from queueapp.api.intake import intake
 from queueapp.api.invalid import invalid_at
 from queueapp.api.jobs import bp
 from queueapp.api.reading import read_id, read_model, read_reason
 from queueapp.api.schemas import ReasonBody
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import IllegalMove, JobBusy, JobNotFound
+from queueapp.errors import IllegalMove, InvalidJob, JobBusy, JobNotFound, QueueFull, UnknownKind
 from queueapp.extensions import db
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.transitions import By, Moved, PersonVerb
@@ -125,6 +136,32 @@ def release(job_id: str) -> Response:
     by = _by(body.reason)
     moved = transitions.release_claim(db.session(), number, claimed_at=body.claimed_at, **by)
     return _moved(moved)
+
+
+@bp.post("/<job_id>/clone")
+@permits(Permission.ADMIN)
+@contract(
+    Part.ACT,
+    {201: Answer("The new job, whole.", answers.Job, (LOCATION, ESTIMATED_WAIT))},
+    body=Body(ReasonBody, required=False),
+    refuses=(JobNotFound, JobBusy, InvalidJob, UnknownKind, QueueFull),
+    more="It has the kind, payload, priority, limits and producer of the old one, is due now, and"
+    " has no idempotency key: each request makes one more. The old one stays as it is, in whatever"
+    " status. `data.cloned_from` of the new one's first event names it; its own `cloned` event"
+    " names the new one.",
+    examples=(Example("With a reason.", json={"reason": "the mail was lost on its way"}),),
+)
+def clone(job_id: str) -> Response:
+    """Make a new job of what another one was asked to do."""
+    number, session = read_id(job_id), db.session()
+    by = _by(read_reason())
+    made = intake().create(
+        session, lambda ceiling: handlers.clone(session, number, ceiling=ceiling, **by), keyed=False
+    )
+    job = describe.whole_job(made.job, for_reader())
+    session.commit()
+    place = {"Location": url_for(".show", job_id=made.id), **intake().headers()}
+    return describe.json_answer(job, 201, place)
 
 
 def place_of(body: Any) -> dict[str, Any]:

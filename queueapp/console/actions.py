@@ -1,4 +1,4 @@
-"""What an operator can do: retry and cancel, one job or the ticked ones.
+"""What an operator can do to one job or to the ticked ones, and needs to say no more than why.
 
 Every verb has a page of its own that asks first. With scripts that page opens in a dialog and the
 answer is a notice; without them the answer leads back to the list it came from.
@@ -7,7 +7,7 @@ answer is a notice; without them the answer leads back to the list it came from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Response, redirect, render_template, request, url_for
@@ -15,19 +15,19 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.console import back
-from queueapp.console.answers import render, wants_panel
-from queueapp.console.appearance import buttons_of, moment_of, shown_status
+from queueapp.console.appearance import buttons_of, shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.outcomes import Done, Outcome
 from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
-from queueapp.jobs import queries, transitions
+from queueapp.jobs import operations, queries, transitions
 from queueapp.jobs.failure import printable
+from queueapp.jobs.operations.verbs import Bulk
 from queueapp.jobs.queries.bounds import LARGEST_ID
-from queueapp.jobs.transitions import Moved
 
-Apply = Callable[..., list[Moved]]
-VERBS: dict[str, Apply] = {"retry": transitions.requeue, "cancel": transitions.cancel}
+# What a job is rescheduled to has a form of its own.
+VERBS = ("retry", "run-now", "hold", "unhold", "cancel")
 MOST_AT_ONCE = 500
 REASON_LENGTH = 500
 
@@ -37,17 +37,24 @@ REASON_LENGTH = 500
 def ask(job_id: int, verb: str) -> AnyResponse:
     """Ask before doing ``verb`` to one job."""
     _known(verb)
-    return _ask(verb, [queries.get_head(db.session(), job_id).id], url_for(".job", job_id=job_id))
+    return _ask_one(verb, job_id)
 
 
 @bp.post("/jobs/<int:job_id>/<verb>")
 @permits(Permission.ACT)
 def act(job_id: int, verb: str) -> AnyResponse:
     """Do ``verb`` to one job; a job that does not allow it is an error."""
-    session = db.session()
-    moved = transitions.one(_known(verb), session, job_id, **how_it_is_done())
+    bulk, session = _known(verb), db.session()
+    try:
+        how = _how(verb)
+    except Unfit as error:
+        return _ask_one(verb, job_id, refilled(error))
+    # What is due already has nothing to be done to it.
+    one = transitions.one_unless_there if verb == "run-now" else transitions.one
+    moved = one(bulk.move, session, job_id, **bulk.how, **how)
     session.commit()
-    return done_with(Done.of(verb, [moved], asked_for=1), url_for(".job", job_id=job_id))
+    done = Done.of(verb, [moved] if moved else [], asked_for=1)
+    return done_with(done, url_for(".job", job_id=job_id))
 
 
 @bp.get("/jobs/bulk")
@@ -64,18 +71,30 @@ def ask_many() -> AnyResponse:
 def act_on_many() -> AnyResponse:
     """Do the verb to the ticked jobs that allow it, and say how many did not."""
     verb, ids = request.form.get("verb", ""), _ids(request.form.getlist("id"))
-    apply, left, session = _known(verb), _left(), db.session()
-    moved = apply(session, ids, **how_it_is_done())
+    bulk, left, session = _known(verb), _left(), db.session()
+    try:
+        how = _how(verb)
+    except Unfit as error:
+        return _ask(verb, ids, url_for(".jobs"), refilled(error), left=left)
+    moved = bulk.move(session, ids, **bulk.how, **how)
     session.commit()
     return done_with(Done.of(verb, moved, asked_for=len(ids) + left), url_for(".jobs"))
 
 
-def _known(verb: str) -> Apply:
+def _known(verb: str) -> Bulk:
     if verb not in VERBS:
-        known = " and ".join(VERBS)
+        known = f"{', '.join(VERBS[:-1])} and {VERBS[-1]}"
         what = f"“{verb[:100]}” is none" if verb else "none was chosen"
         raise PageNotFound(f"the buttons for jobs are {known}; {what}")
-    return VERBS[verb]
+    return operations.VERBS[verb]
+
+
+def _how(verb: str) -> dict[str, Any]:
+    """Who acts, and why. Raises Unfit where nobody could tell later why nothing moves."""
+    how = how_it_is_done()
+    if verb == "hold" and not how["reason"]:
+        raise Unfit("reason", "say why: whoever finds the job held will want to know")
+    return how
 
 
 def how_it_is_done() -> dict[str, Any]:
@@ -100,27 +119,33 @@ def _left() -> int:
     return int(text)
 
 
-def _ask(verb: str, ids: list[int], default: str) -> Response:
+def _ask_one(verb: str, job_id: int, form: Form = FRESH) -> Response:
+    queries.get_head(db.session(), job_id)
+    return _ask(verb, [job_id], url_for(".job", job_id=job_id), form)
+
+
+def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: int = 0) -> Response:
     session = db.session()
     queries.bound_reads(session)
     now = queries.database_now(session)
     found = queries.heads_of(session, ids)
-    able = [job for job in found if verb in buttons_of(job)]
-    body = render(
+    able = [job for job in found if verb in buttons_of(job, now)]
+    wanted = form.value("next") or request.args.get("next") or back.referrer()
+    return shown(
         "confirm",
-        panel=wants_panel(),
+        form,
         as_of=now,
         verb=verb,
         ids=ids,
         able=able,
         unable=[(job, shown_status(job, now)) for job in found if job not in able],
         missing=len(ids) - len(found),
-        moments={job.id: moment_of(job, now) for job in found},
-        shown={job.id: shown_status(job, now) for job in found},
-        back=back.checked(request.args.get("next") or back.referrer(), default),
+        held_kinds=sorted({job.kind for job in found if job.held_for == "kind"})[:3],
+        left=left + len(ids) - len(able),
+        statuses={job.id: shown_status(job, now) for job in found},
+        back=back.checked(wanted, default),
         reason_length=REASON_LENGTH,
     )
-    return Response(body, mimetype="text/html")
 
 
 def done_with(done: Outcome, default: str) -> AnyResponse:

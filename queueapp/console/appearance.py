@@ -8,8 +8,13 @@ from datetime import datetime
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import FINAL, Status, Verb, verbs_from
 
-# The verbs that this console has buttons for, and what the buttons say.
-BUTTONS = {Verb.REQUEUE: "retry", Verb.CANCEL: "cancel"}
+# What the buttons say, in their order, and the verb behind each.
+BUTTONS = {
+    "retry": Verb.REQUEUE, "run-now": Verb.RESCHEDULE, "hold": Verb.HOLD, "unhold": Verb.UNHOLD,
+    "reschedule": Verb.RESCHEDULE, "cancel": Verb.CANCEL,
+}  # fmt: skip
+# Those that stand in each row of a list; the page of the job has them all.
+IN_ROWS = ("retry", "cancel")
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,23 @@ def moment_of(job: Job, now: datetime) -> Moment:
     return Moment("created", job.created_at)
 
 
-def buttons_of(job: Job) -> list[str]:
-    """The buttons that the job's status allows; who was asked to stop is not asked again."""
+def buttons_of(job: Job, now: datetime) -> list[str]:
+    """The buttons that the job allows as it stands."""
     allowed = verbs_from(Status(job.status))
     return [
         button
-        for verb, button in BUTTONS.items()
-        if verb in allowed and not (verb is Verb.CANCEL and job.cancel_requested_at)
+        for button, verb in BUTTONS.items()
+        if verb in allowed and _would_change(button, job, now)
     ]
+
+
+def _would_change(button: str, job: Job, now: datetime) -> bool:
+    if button == "cancel":
+        # Who was asked to stop is not asked again.
+        return job.cancel_requested_at is None
+    if button == "unhold":
+        # With its kind it comes back when that hold is lifted.
+        return job.held_for != "kind"
+    if button == "run-now":
+        return job.status == Status.QUEUED and job.available_at > now
+    return True

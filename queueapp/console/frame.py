@@ -50,6 +50,7 @@ def _frame() -> dict[str, Any]:
         "principal": principal,
         "is_signed_in": g.get("is_signed_in", False),
         "may_act": principal is not None and principal.may(Permission.ACT),
+        "may_admin": principal is not None and principal.may(Permission.ADMIN),
         "here": _here(),
         "reloading_here": _here(refresh="10"),
         "done_from_address": _done,

@@ -32,6 +32,8 @@ VERBS: Mapping[Did, str] = {
     Did.RESCHEDULE: "its priority or the time when it is due changes",
     Did.RELEASE: "a running job is taken from a worker that is dead: another may start it. If the"
     " first one lives, the job may run twice",
+    Did.CLONE: "a new job of the same kind, payload and limits, due now; both lead to each other,"
+    " and the old one stays as it is",
     Did.PURGE: "jobs that are over are removed; what happened to them stays in the ledger",
     Did.PAUSE: "nothing new starts in the whole queue; what runs goes on",
     Did.RESUME: "the pause is over",

@@ -21,8 +21,11 @@ def canonical(text: str, zone: tzinfo) -> str:
     A time without an offset is one of ``zone``. Raises ValueError that says what is wanted: also
     for a time that the clocks there leapt over, and for one that they showed twice.
     """
-    if _AGO.fullmatch(text):
-        return text
+    return text if _AGO.fullmatch(text) else written(text, zone, others="-2h, ")
+
+
+def written(text: str, zone: tzinfo, *, others: str = "") -> str:
+    """The same for a time alone. ``others``: what else could have been written."""
     match = _WRITTEN.fullmatch(text)
     try:
         if match is None:
@@ -33,7 +36,7 @@ def canonical(text: str, zone: tzinfo) -> str:
             raise ValueError
     except (ValueError, OverflowError):
         raise ValueError(
-            f"“{text[:100]}” is no time: write -2h, 2026-11-29 02:30 or 2026-11-29T02:30:00Z"
+            f"“{text[:100]}” is no time: write {others}2026-11-29 02:30 or 2026-11-29T02:30:00Z"
         ) from None
     if earlier == later:
         return iso(earlier)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from queueapp.console.readings import bounded, noticed
 from queueapp.jobs import queries
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
-from queueapp.jobs.status import FINAL, Status
+from queueapp.jobs.status import FINAL, Event, Status
 from queueapp.jobs.verdict import Finding
 from queueapp.jobs.why import why
 from queueapp.redaction import MARK, Hidden, for_reader
@@ -44,6 +44,8 @@ def job(job_id: int) -> Response:
 def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
     job = queries.get_head(session, job_id)
     events = queries.latest_events_of(session, job_id, limit=EVENTS + 1)
+    # What it is a clone of stands in its first line.
+    beginning = queries.events_of(session, job_id, limit=1) if len(events) > EVENTS else []
     is_final = Status(job.status) in FINAL
     has_failed = job.error_class is not None
     timeout = current_app.extensions["queue_settings"].job_timeout
@@ -51,12 +53,13 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "job": job,
         "status": shown_status(job, now),
         "moment": moment_of(job, now),
-        "buttons": buttons_of(job),
+        "buttons": buttons_of(job, now),
         "blame": _blame(job),
         "why": None if is_final else why(session, job_id, job_timeout_s=timeout),
         "is_final": is_final,
         "redacted": MARK,
-        "bodies": _bodies(session, job_id, for_reader().of(job.kind)),
+        "bodies": bodies_of(session, job),
+        "kin": kin_of([*beginning, *events]),
         "failure": queries.last_failure(session, job_id) if has_failed else None,
         "events": events[-EVENTS:],
         "events_cut": len(events) > EVENTS,
@@ -75,9 +78,29 @@ def _blame(job: Job) -> Finding | None:
     return next((one for one in killers if one.evidence["job_id"] == job.id), None)
 
 
-def _bodies(session: Session, job_id: int, hidden: Hidden) -> Bodies:
+@dataclass(frozen=True)
+class Kin:
+    """``cloned_from``: of which job this one is a clone; ``clones``: those of it, oldest first."""
+
+    cloned_from: int | None
+    clones: list[int]
+
+
+def kin_of(events: Sequence[Any]) -> Kin:
+    """What the job's own lines say of that, as far as they are here."""
+    told = [(event.event, event.data) for event in events if isinstance(event.data, dict)]
+    origins = [_id(data, "cloned_from") for name, data in told if name == Event.ENQUEUED]
+    clones = (_id(data, "job") for name, data in told if name == Event.CLONED)
+    return Kin(origins[0] if origins else None, [one for one in clones if one])
+
+
+def _id(data: dict[str, Any], name: str) -> int | None:
+    return data[name] if isinstance(data.get(name), int) else None
+
+
+def bodies_of(session: Session, job: Job) -> Bodies:
     """Payload and result as the reader may see them."""
-    found = queries.bodies_of(session, job_id)
+    hidden, found = for_reader().of(job.kind), queries.bodies_of(session, job.id)
     return Bodies(_shown(found.payload, hidden), _shown(found.result, hidden))
 
 

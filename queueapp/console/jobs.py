@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp import counts
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
-from queueapp.console.appearance import Moment, buttons_of, moment_of, shown_status
+from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
 from queueapp.console.filters import UNKNOWN, count
@@ -30,6 +30,9 @@ from queueapp.jobs.status import Status
 ROWS = 50
 # Kinds on hold that the list of held jobs names.
 HOLDS_SHOWN = 10
+# The verbs for ticked rows. Those that are not in each row stand behind the others, and only where
+# a row allows them.
+TICKED = ("retry", "cancel", "hold", "unhold", "run-now")
 # In the order of a job's life; due, scheduled and retrying are parts of queued.
 TABS = (
     "queued", "due", "scheduled", "retrying", "running", "held", "succeeded", "failed", "cancelled",
@@ -38,12 +41,17 @@ TABS = (
 
 @dataclass(frozen=True)
 class Row:
-    """One job of the list, as the template needs it."""
+    """One job of the list, as the template needs it. ``able``: the buttons that it allows."""
 
     job: Job
     status: str
     moment: Moment
-    buttons: list[str]
+    able: list[str]
+
+    @property
+    def buttons(self) -> list[str]:
+        """Those that stand in its row."""
+        return [button for button in self.able if button in IN_ROWS]
 
 
 @dataclass(frozen=True)
@@ -92,11 +100,14 @@ def _context(
 ) -> Mapping[str, Any]:
     page = _page(session, criteria, place)
     shown: Page = page.value or Page([], None)
+    rows = [Row(job, shown_status(job, now), moment_of(job, now), buttons_of(job, now))
+            for job in shown.rows]  # fmt: skip
     return {
         "criteria": criteria,
         "page": page,
-        "rows": [Row(job, shown_status(job, now), moment_of(job, now), buttons_of(job))
-                 for job in shown.rows],
+        "rows": rows,
+        "for_ticked": [verb for verb in TICKED
+                       if verb in IN_ROWS or any(verb in row.able for row in rows)],
         "first_page": place.before is None and shown.newer is None,
         "newer_count": _newer_count(session, criteria, place),
         "tabs": TABS,

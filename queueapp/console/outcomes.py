@@ -14,10 +14,19 @@ from queueapp.console.filters import plural
 from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import Moved
 
-_WRITTEN = re.compile(r"(retry|cancel|release)\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+_WRITTEN = re.compile(r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+_CLONED = re.compile(r"clone\.([1-9]\d{0,17})", re.ASCII)
 
-_DID = {"retry": "Retrying", "cancel": "Cancelled", "release": "Released"}
-_REFUSED = {"release": "no longer the claim that you saw"}
+_DID = {
+    "retry": "Retrying", "cancel": "Cancelled", "release": "Released", "hold": "Held",
+    "unhold": "Unheld", "run-now": "Made due", "reschedule": "Rescheduled",
+}  # fmt: skip
+_REFUSED = {
+    "release": "no longer the claim that you saw, or locked just now",
+    "run-now": "due already, or locked just now",
+    "reschedule": "that is where it stands already",
+}
+_UNABLE = "status does not allow it, or locked just now"
 _SWITCHED = {
     "pause": "The queue is paused: nothing new starts, and what runs finishes.",
     "resume": "The queue goes on.",
@@ -46,7 +55,9 @@ class Done:
     def read(cls, text: str) -> Done | None:
         """Read what ``str`` wrote; None for anything else."""
         match = _WRITTEN.fullmatch(text)
-        return cls(match[1], *map(int, match.groups()[1:])) if match else None
+        if match is None or match[1] not in _DID:
+            return None
+        return cls(match[1], *map(int, match.groups()[1:]))
 
     def __str__(self) -> str:
         return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}"
@@ -65,7 +76,7 @@ class Done:
             parts.append(f"Asked {plural(self.stopping, 'running job')} to stop")
         if self.refused:
             were = "was" if self.refused == 1 else "were"
-            why = f"{_REFUSED.get(self.verb, 'status does not allow it')}, or locked just now"
+            why = _REFUSED.get(self.verb, _UNABLE)
             parts.append(f"{self.refused} {were} left alone: {why}")
         return f"{'. '.join(parts) or 'No job was ticked'}."
 
@@ -90,9 +101,31 @@ class Switched:
         return _SWITCHED[self.verb]
 
 
-Outcome: TypeAlias = Done | Switched
+@dataclass(frozen=True)
+class Cloned:
+    """A new job like another one was made."""
+
+    job_id: int
+
+    def __str__(self) -> str:
+        return f"clone.{self.job_id}"
+
+    @property
+    def is_complete(self) -> bool:
+        """It is made, or it was refused and there is no outcome."""
+        return True
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        return f"Cloned: the new job is {self.job_id}."
+
+
+Outcome: TypeAlias = Done | Switched | Cloned
 
 
 def read_outcome(text: str) -> Outcome | None:
     """Read what ``str`` of an outcome wrote; None for anything else."""
+    if match := _CLONED.fullmatch(text):
+        return Cloned(int(match[1]))
     return Switched(text) if text in _SWITCHED else Done.read(text)

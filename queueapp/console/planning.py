@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.console import in_line
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import FILTER, Criteria, read_criteria
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
@@ -23,8 +23,6 @@ from queueapp.console.operations import REASON_LENGTH, given_reason, known_opera
 from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationNeedsAdmin
 from queueapp.extensions import db
-from queueapp.handlers.context import LONGEST_DELAY_S
-from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
 from queueapp.jobs import operations, queries
 from queueapp.jobs.operations import Operation, Terms
 from queueapp.jobs.queries import JobFilter, Span, View
@@ -200,29 +198,7 @@ def _unfit(verb: str, criteria: Criteria) -> str | None:
 
 def _place() -> dict[str, Any]:
     """Where in the line the form asks for. Raises Unfit."""
-    delay_s, priority = _delay(), _priority()
+    delay_s, priority = in_line.delay_s(), in_line.priority()
     if delay_s is None and priority is None:
         raise Unfit("minutes", "say in how many minutes they are to be due, or their priority")
     return {"available_at": None, "delay_s": delay_s, "priority": priority}
-
-
-def _delay() -> float | None:
-    text = request.form.get("minutes", "").strip()
-    if not text:
-        return None
-    if not re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) or int(text) * 60 > LONGEST_DELAY_S:
-        raise Unfit("minutes", "minutes are a whole number, ten years at most")
-    return int(text) * 60.0
-
-
-def _priority() -> int | None:
-    text = request.form.get("to_priority", "").strip()
-    if not text:
-        return None
-    is_number = re.fullmatch(r"-?[0-9]{1,5}", text, re.ASCII)
-    if not is_number or not LEAST_PRIORITY <= int(text) <= MOST_PRIORITY:
-        raise Unfit(
-            "to_priority",
-            f"a priority is a whole number from {LEAST_PRIORITY} to {MOST_PRIORITY}",
-        )
-    return int(text)

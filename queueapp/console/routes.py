@@ -5,6 +5,7 @@ from __future__ import annotations
 from queueapp.console.actions import act, act_on_many, ask, ask_many
 from queueapp.console.audit import audit, audit_csv, audit_ndjson
 from queueapp.console.blueprint import bp
+from queueapp.console.clone import ask_clone, clone
 from queueapp.console.drain import ask_drain, drain
 from queueapp.console.errors import error_group, errors, plan_for_group
 from queueapp.console.events import events, events_csv, events_ndjson
@@ -25,6 +26,7 @@ from queueapp.console.operations import (
 )
 from queueapp.console.planning import new_operation, plan_operation, undo_operation
 from queueapp.console.release import ask_release, release
+from queueapp.console.reschedule import ask_reschedule, reschedule
 from queueapp.console.settings import choose, settings
 from queueapp.console.switches import (
     ask_kind,
@@ -42,17 +44,20 @@ __all__ = [
     "act_on_many",
     "apply_operation",
     "ask",
+    "ask_clone",
     "ask_drain",
     "ask_kind",
     "ask_many",
     "ask_pause",
     "ask_release",
+    "ask_reschedule",
     "ask_resume",
     "audit",
     "audit_csv",
     "audit_ndjson",
     "bp",
     "choose",
+    "clone",
     "count_operation",
     "drain",
     "error_group",
@@ -77,6 +82,7 @@ __all__ = [
     "plan_for_group",
     "plan_operation",
     "release",
+    "reschedule",
     "resume_queue",
     "settings",
     "sign_in",

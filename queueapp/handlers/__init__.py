@@ -6,6 +6,7 @@ hands the settings over as a ``Policy``.
 
 from __future__ import annotations
 
+from queueapp.handlers.clone import clone
 from queueapp.handlers.context import Defer, Fail, JobContext, Progress, Retry, Stop, StopReason
 from queueapp.handlers.enqueue import (
     Enqueued,
@@ -36,6 +37,7 @@ __all__ = [
     "Stop",
     "StopReason",
     "check",
+    "clone",
     "configure",
     "conflict_detail",
     "current",

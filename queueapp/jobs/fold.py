@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from queueapp.jobs.status import CONTROL_EVENTS, Event, Status, is_legal
+from queueapp.jobs.status import ASIDE, CONTROL_EVENTS, Event, Status, is_legal
 
 # What events carry in ``data`` when they change it.
 FOLDED = (
@@ -41,7 +41,7 @@ def fold(events: Iterable[Any]) -> tuple[Folded, list[str]]:
     """Replay ``events`` (in id order) and return the state they lead to, and every illegal step."""
     state, problems = Folded(), []
     for event in events:
-        if event.event == Event.STALE_WRITE_REJECTED:
+        if event.event in ASIDE:
             continue
         problems += [f"event {event.id}: {problem}" for problem in _problems(state, event)]
         _apply(state, event)

@@ -70,6 +70,7 @@ class Event(StrEnum):
     RESTORED = "restored"
     PURGED = "purged"
     STALE_WRITE_REJECTED = "stale_write_rejected"
+    CLONED = "cloned"
     # of the queue, a kind, a worker or an operation: job_id is NULL, a scope's latest is the state
     QUEUE_PAUSED = "queue_paused"
     QUEUE_RESUMED = "queue_resumed"
@@ -114,6 +115,8 @@ class Reason(StrEnum):
     CANARY_TIMED_OUT = "canary_timed_out"
 
 
+# Lines of a job that move nothing and change nothing of it: from no status to none.
+ASIDE = (Event.STALE_WRITE_REJECTED, Event.CLONED)
 CONTROL_EVENTS = tuple(Event)[tuple(Event).index(Event.QUEUE_PAUSED) :]
 
 

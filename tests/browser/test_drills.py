@@ -118,6 +118,11 @@ DRILLS = {
         r"Cancelled 1 job\.",
         ("import.catalogue", "cancelled", 1),
     ),
+    "killer, held": Drill(
+        (NEXT, ".job__verbs [data-verb=hold]", ("#dialog [name=reason]", "a quarantine"), CONFIRM),
+        r"Held 1 job\.",
+        ("import.catalogue", "held", 1),
+    ),
     "dead-worker": Drill(
         (NEXT, ".job__verbs [data-verb=release]", CONFIRM),
         r"Released 4 jobs\.",

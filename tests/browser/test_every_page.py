@@ -33,6 +33,7 @@ def paths(session: Session) -> list[str]:
     )
     running = make_job(session, Status.RUNNING, progress=40, progress_note="page 3 of 7 " * 20)
     alike = session.get_one(Job, failed.id).error_fingerprint
+    held = make_job(session, Status.HELD).id
     where = JobFilter(status=(Status.FAILED,))
     control.pause(session, actor="user:ana", reason="r" * 300, for_s=3600)
     control.hold_kind(session, "a" * 60 + ".long", actor="user:ana", reason="r" * 300)
@@ -50,6 +51,8 @@ def paths(session: Session) -> list[str]:
         f"/jobs/{failed.id}",
         f"/jobs/{running.id}",
         f"/jobs/{failed.id}/retry",
+        f"/jobs/{held}/reschedule",
+        f"/jobs/{held}/clone",
         "/errors",
         f"/errors/{alike}",
         f"/operations/{made.id}",

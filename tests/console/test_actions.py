@@ -1,8 +1,9 @@
-"""Retry and cancel: asked first, done once, told about, and recorded with who and why."""
+"""The verbs of one job and of ticked ones: asked first, done once, told, and kept with the why."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -11,9 +12,14 @@ from sqlalchemy.orm import Session
 
 from queueapp.console.outcomes import Done
 from queueapp.jobs import queries
+from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Status
-from tests.console.conftest import DIALOG, Console, words
+from tests.console.conftest import DIALOG, Console, stands_beside, words
 from tests.factories import make_job
+
+
+def after(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 def status_of(session: Session, job_id: int) -> str:
@@ -29,6 +35,8 @@ def status_of(session: Session, job_id: int) -> str:
         ("cancel", Status.QUEUED, "cancelled", "cancelled"),
         ("cancel", Status.HELD, "cancelled", "cancelled"),
         ("cancel", Status.RUNNING, "running", "cancel_requested"),
+        ("hold", Status.QUEUED, "held", "held"),
+        ("unhold", Status.HELD, "queued", "unheld"),
     ],
 )
 def test_a_verb_without_scripts_leads_back_to_where_it_was_asked_for(
@@ -50,6 +58,177 @@ def test_a_verb_without_scripts_leads_back_to_where_it_was_asked_for(
     last = queries.events_of(session, job.id)[-1]
     assert (last.event, last.actor, last.reason) == (event, "user:local", "order 66")
     assert last.data["via"] == "console"
+
+
+def test_the_page_of_a_job_offers_what_the_job_allows(console: Console, session: Session) -> None:
+    offered = {
+        make_job(session, Status.QUEUED).id: {"hold", "reschedule", "cancel", "clone"},
+        make_job(session, Status.QUEUED, available_at=after(60)).id:
+            {"run-now", "hold", "reschedule", "cancel", "clone"},
+        make_job(session, Status.HELD).id: {"unhold", "reschedule", "cancel", "clone"},
+        make_job(session, Status.RUNNING).id: {"cancel", "clone"},
+        make_job(session, Status.FAILED).id: {"retry", "clone"},
+    }  # fmt: skip
+    with_kind = make_job(session, Status.HELD, held_for="kind").id
+    session.commit()
+
+    for job_id, verbs in offered.items():
+        found = re.findall(rf'href="/jobs/{job_id}/([a-z-]+)"', console.get(f"/jobs/{job_id}"))
+        assert set(found) == verbs
+    # In a list there is room for two, and the ticked ones have what any of them allows.
+    listed = console.get("/jobs")
+    assert set(re.findall(r'href="/jobs/\d+/([a-z-]+)"', listed)) == {"retry", "cancel"}
+    assert re.findall(r'name="verb" value="([a-z-]+)"', listed) == [
+        "retry", "cancel", "hold", "unhold", "run-now"
+    ]  # fmt: skip
+    # One that is held with its kind comes back with it.
+    page = console.get(f"/jobs/{with_kind}")
+    assert f'href="/jobs/{with_kind}/unhold"' not in page
+    for path in ("", "/unhold"):
+        assert 'href="/kinds/demo.echo/unhold"' in console.get(f"/jobs/{with_kind}{path}")
+    assert console.post(f"/jobs/{with_kind}/unhold").status_code == 409
+
+
+def test_a_hold_wants_a_reason_and_says_what_it_does(console: Console, session: Session) -> None:
+    first, second = (make_job(session, Status.QUEUED).id for _ in range(2))
+    running = make_job(session, Status.RUNNING).id
+    session.commit()
+    page = words(console.get(f"/jobs/{first}/hold"))
+    assert "nothing starts it until somebody unholds it: a quarantine" in page
+    assert "One that runs can be cancelled" in words(console.get(f"/jobs/{running}/hold"))
+
+    again = console.post(f"/jobs/{first}/hold", reason=" ", next="/jobs?kind=demo.echo")
+    many = console.post("/jobs/bulk", verb="hold", id=[first, second], left=3, next="/jobs")
+
+    for answer in (again, many):
+        assert answer.status_code == 422
+        assert stands_beside("reason", answer.text).startswith("Say why:")
+    assert 'name="next" value="/jobs?kind=demo.echo"' in again.text
+    assert 'name="left" value="3"' in many.text
+    assert status_of(session, first) == "queued"
+    done = console.click("/jobs/bulk", verb="hold", id=[first, second], left=1, reason="odd")
+    assert "Held 2 jobs. 1 was left alone" in words(done.text)
+    shown = words(console.get(f"/jobs/{first}"))
+    assert "odd" in shown
+    assert console.post(f"/jobs/{running}/hold", reason="odd").status_code == 409
+
+
+def test_a_wait_is_skipped_and_the_priority_stays(console: Console, session: Session) -> None:
+    job = make_job(session, Status.QUEUED, available_at=after(3600), priority=7)
+    session.commit()
+
+    answers = [console.click(f"/jobs/{job.id}/run-now").text for _ in range(2)]
+
+    assert "Made due 1 job." in words(answers[0])
+    assert "1 was left alone: due already" in words(answers[1])
+    last = queries.events_of(session, job.id)[-1]
+    assert (last.event, last.data["priority"]) == ("rescheduled", 7)
+    assert 'data-verb="run-now"' not in console.get(f"/jobs/{job.id}")
+
+
+def test_a_job_is_rescheduled_by_the_clock_of_the_reader(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, Status.HELD, priority=3)
+    session.commit()
+    path = f"/jobs/{job.id}/reschedule"
+    console.client.set_cookie("zone", "Europe/Berlin")
+    page = words(console.get(path))
+    assert "so far 3; higher runs first" in page
+    assert "by the clock of Europe/Berlin" in page
+    assert "It stays held" in page
+
+    answer = console.post(path, due="2030-01-31 09:00", to_priority="-2", next="/jobs")
+
+    assert answer.headers["Location"] == "/jobs?done=reschedule.1.0.0"
+    session.rollback()
+    found = queries.get_job(session, job.id)
+    assert (found.available_at, found.priority, found.status) == (
+        datetime(2030, 1, 31, 8, tzinfo=UTC), -2, "held"
+    )  # fmt: skip
+    again = console.click(path, due="2030-01-31 09:00")
+    assert "1 was left alone: that is where it stands already" in words(again.text)
+    assert "Rescheduled 1 job." in words(console.click(path, minutes="10").text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "said"),
+    [
+        ({}, "due", "Say when it is to be due, or its priority."),
+        ({"due": "-2h"}, "due", "is no time: write 2026-11-29 02:30 or"),
+        ({"due": "2026-03-29 02:30"}, "due", "never came by the clock of Europe/Berlin"),
+        ({"due": "2999-01-01"}, "due", "at most 10 years ahead"),
+        ({"due": "2030-01-31 09:00", "minutes": "5"}, "minutes", "either a time or minutes"),
+        ({"minutes": "soon"}, "minutes", "whole number"),
+        ({"to_priority": "40000"}, "to_priority", "-32768 to 32767"),
+    ],
+)
+def test_a_place_that_is_none_stands_beside_its_field(
+    console: Console, session: Session, typed: dict[str, str], field: str, said: str
+) -> None:
+    job = make_job(session, Status.QUEUED)
+    session.commit()
+    console.client.set_cookie("zone", "Europe/Berlin")
+
+    answer = console.click(f"/jobs/{job.id}/reschedule", reason="sale", **typed)
+
+    assert answer.status_code == 422
+    assert said in stands_beside(field, answer.text)
+    for value in ("sale", *typed.values()):
+        assert f'value="{value}"' in answer.text
+    assert [event.event for event in queries.events_of(session, job.id)] == ["enqueued"]
+
+
+def test_what_has_moved_on_cannot_be_rescheduled(console: Console, session: Session) -> None:
+    job = make_job(session, Status.RUNNING)
+    session.commit()
+
+    assert "only queued and held jobs" in words(console.get(f"/jobs/{job.id}/reschedule"))
+    assert console.post(f"/jobs/{job.id}/reschedule", minutes="5").status_code == 409
+    assert console.post("/jobs/9999/reschedule", minutes="5").status_code == 404
+
+
+def test_a_clone_is_asked_about_once_and_found_from_both_pages(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, Status.SUCCEEDED, payload={"message": "open sesame"})
+    session.commit()
+    path = f"/jobs/{job.id}/clone"
+    assert f'href="{path}"' in console.get(f"/jobs/{job.id}")
+    page = console.get(path)
+    assert "open sesame" in page
+    assert '<input type="hidden" name="seen" value="0">' in page
+
+    answer = console.post(path, seen="0", reason="lost")
+
+    made = int(answer.headers["Location"].rpartition(".")[2])
+    assert answer.headers["Location"] == f"/jobs/{made}?done=clone.{made}"
+    assert f"Cloned: the new job is {made}." in words(console.get(answer.headers["Location"]))
+    assert f"clone of {job.id}" in words(console.get(f"/jobs/{made}"))
+    assert f"cloned as {made}" in words(console.get(f"/jobs/{job.id}"))
+    assert status_of(session, made) == "queued"
+    # The second of two clicks, and a form that says nothing.
+    again = console.click(path, seen="0")
+    assert again.status_code == 409
+    assert f"ob {made} is a clone of it that your question did not show" in words(again.text)
+    assert console.post(path).status_code == 400
+    assert "It has been cloned before" in words(console.get(path))
+    assert console.click(path, seen=str(made)).status_code == 200
+    trail = words(console.get("/audit?verb=clone"))
+    assert trail.count(f"clone 1 {job.id}") == 2
+
+
+def test_the_beginning_of_a_long_life_is_looked_up(console: Console, session: Session) -> None:
+    job = make_job(session)
+    session.commit()
+    console.post(f"/jobs/{job.id}/clone", seen="0")
+    made = session.scalars(sa.select(JobEvent.job_id).order_by(JobEvent.id.desc())).all()
+    [clone] = {one for one in made if one != job.id}
+    line = {"job_id": clone, "kind": "demo.echo", "event": "rescheduled", "actor": "user:ana"}
+    session.execute(sa.insert(JobEvent), [line] * 205)
+    session.commit()
+
+    assert f"clone of {job.id}" in words(console.get(f"/jobs/{clone}"))
 
 
 def test_what_was_done_is_said_on_the_page_it_leads_back_to(console: Console) -> None:

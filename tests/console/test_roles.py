@@ -20,8 +20,9 @@ from tests.factories import make_job
 LOOK = ("/", "/jobs", "/jobs/1", "/errors", "/errors/0123456789abcdef", "/events", "/workers",
         "/operations", "/system", "/kinds", "/kinds/demo.echo",
         "/audit", "/audit.csv", "/settings", "/help", "/go?q=demo")  # fmt: skip
-ACT = ("/jobs/1/retry", "/jobs/1/cancel", "/jobs/bulk", "/workers/release", "/workers/drain",
-       "/pause", "/resume", "/kinds/demo.echo/hold", "/kinds/demo.echo/unhold")  # fmt: skip
+ACT = ("/jobs/1/retry", "/jobs/1/hold", "/jobs/1/reschedule", "/jobs/1/cancel", "/jobs/bulk",
+       "/workers/release", "/workers/drain", "/pause", "/resume",
+       "/kinds/demo.echo/hold", "/kinds/demo.echo/unhold")  # fmt: skip
 LOOKERS = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 ACTORS = (Role.OPERATOR, Role.ADMIN)
 

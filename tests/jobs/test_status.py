@@ -9,6 +9,7 @@ from sqlalchemy import CheckConstraint
 
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import (
+    ASIDE,
     CONTROL_EVENTS,
     FINAL,
     MOVES,
@@ -34,10 +35,10 @@ def test_no_move_stands_in_the_table_twice() -> None:
     assert len(set(MOVES)) == len(MOVES)
 
 
-def test_job_events_are_those_of_moves_and_the_refused_write() -> None:
+def test_job_events_are_those_of_moves_and_those_that_move_nothing() -> None:
     of_jobs = set(Event) - set(CONTROL_EVENTS)
 
-    assert of_jobs == {move.event for move in MOVES} | {Event.STALE_WRITE_REJECTED}
+    assert of_jobs == {move.event for move in MOVES} | {*ASIDE}
 
 
 def test_no_control_event_is_a_move() -> None:

@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from queueapp import handlers
 from queueapp.errors import NotUndoable
-from queueapp.jobs import audit, operations, transitions
+from queueapp.jobs import audit, operations, queries, transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import Operation, driver, planning
 from queueapp.jobs.operations import undo as way_back
@@ -106,6 +107,18 @@ def test_every_job_is_again_what_it_was(
     assert {(line.reason, line.actor, line.data["via"]) for line in mine} == {
         ("back", "user:ana", "console")
     }
+
+
+def test_a_clone_has_changed_nothing_of_its_original(undo: Undo, session: Session) -> None:
+    job = make_job(session)
+    session.commit()
+    made = undo.do("hold")
+    handlers.clone(session, job.id, **ANA, via="console")
+    session.commit()
+
+    undo.apply(undo.plan(made))
+
+    assert queries.get_job(session, job.id).status == "queued"
 
 
 def test_what_anything_has_happened_to_since_stays(undo: Undo, session: Session) -> None:

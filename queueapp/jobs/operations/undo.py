@@ -57,7 +57,7 @@ CROSS JOIN LATERAL (
 ) l
 """
 
-# A late result that was refused has changed nothing.
+# A late result that was refused has changed nothing, nor has a clone.
 _OWN = """
 SELECT a.id, l.event, l.from_status, l.to_status, l.data->'was'->>'held_for' AS held_for,
   l.data->'was'->>'priority' AS priority, l.data->'was'->>'available_at' AS available_at
@@ -65,7 +65,7 @@ FROM unnest(%(ids)s::bigint[]) AS a(id)
 CROSS JOIN LATERAL (
   SELECT e.event, e.from_status, e.to_status, e.data FROM job_events e
   WHERE e.job_id = a.id AND e.created_at >= %(since)s::timestamptz
-    AND e.event <> 'stale_write_rejected'
+    AND e.event NOT IN ('stale_write_rejected', 'cloned')
   ORDER BY e.id DESC LIMIT 1
 ) l
 WHERE l.data->>'operation' = %(operation)s

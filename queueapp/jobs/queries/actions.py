@@ -17,7 +17,7 @@ LOOKED_AT = 2_000
 _CONTROL = (*SWITCHES, Event.DRAIN_REQUESTED, Event.OP_PLANNED, Event.OP_STOPPED, Event.OP_DONE)
 _OF_PEOPLE = (
     Event.CANCELLED, Event.CANCEL_REQUESTED, Event.REQUEUED, Event.HELD, Event.UNHELD,
-    Event.RESCHEDULED, Event.RESTORED, Event.RELEASED, Event.PURGED,
+    Event.RESCHEDULED, Event.RESTORED, Event.RELEASED, Event.CLONED, Event.PURGED,
 )  # fmt: skip
 
 # One line for all that one transaction or one operation did to jobs. Who moves jobs without a

@@ -20,6 +20,7 @@ class Did(StrEnum):
     UNHOLD = "unhold"
     RESCHEDULE = "reschedule"
     RELEASE = "release"
+    CLONE = "clone"
     PURGE = "purge"
     PAUSE = "pause"
     RESUME = "resume"
@@ -43,6 +44,7 @@ EVENTS: Mapping[Did, tuple[Event, ...]] = {
     Did.RESCHEDULE: (Event.RESCHEDULED,),
     # A release can be the end of a job.
     Did.RELEASE: (Event.RELEASED, Event.FAILED),
+    Did.CLONE: (Event.CLONED,),
     Did.PURGE: (Event.PURGED,),
     Did.PAUSE: (Event.QUEUE_PAUSED,),
     Did.RESUME: (Event.QUEUE_RESUMED,),

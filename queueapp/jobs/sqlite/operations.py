@@ -74,7 +74,7 @@ SELECT a.value AS id, l.event, l.from_status, l.to_status, l.data ->> '$.was.hel
 FROM json_each(:ids) a
 JOIN job_events l ON l.id = (
   SELECT max(e.id) FROM job_events e
-  WHERE e.job_id = a.value AND e.event <> 'stale_write_rejected')
+  WHERE e.job_id = a.value AND e.event NOT IN ('stale_write_rejected', 'cloned'))
 WHERE l.data ->> 'operation' = :operation
 ORDER BY a.value
 """,

@@ -69,6 +69,24 @@ def _one_below(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     return _one(connection, given)
 
 
+@instead_of(sql.CLONE, writes=True)
+def _clone(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    item = {**_UNSAID, **given, "payload": json.loads(given["payload"])}
+    ((job_id, _, _),) = _enqueue(connection, [item], given)
+    original = SimpleNamespace(id=given["original"], kind=given["kind"])
+    how = {name: given[name] for name in ("actor", "reason")}
+    told = {"job": job_id, "via": given["via"]}
+    log(connection, [event_of(original, "cloned", attempt=given["attempts"], data=told, **how)])
+    return fetch(connection, _WHOLE, outcome="new", id=job_id)
+
+
+@instead_of(sql.CLONE_BELOW, writes=True)
+def _clone_below(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
+    if _last_id(connection) >= given["ceiling"]:
+        return fetch(connection, _FULL)
+    return _clone(connection, given)
+
+
 @instead_of(room._ENTER, writes=True)
 def _enter(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     return made(("last_id",), [(_last_id(connection),)])
@@ -140,9 +158,11 @@ def _event(row: dict[str, Any], given: Parameters) -> dict[str, Any]:
         actor=given["actor"],
         to_status="queued",
         attempt=0,
+        reason=given.get("reason"),
         data={
             "priority": row["priority"],
             "available_at": row["available_at"],
             "via": given["via"],
+            **({"cloned_from": given["original"]} if "original" in given else {}),
         },
     )

@@ -5,6 +5,7 @@ somebody else has locked, and writes its ledger lines in the same statement. Non
 """
 
 from queueapp.jobs.transitions.bereavement import Death, take_back
+from queueapp.jobs.transitions.cloning import Original, clone, original_of
 from queueapp.jobs.transitions.holding import (
     Begun,
     Held,
@@ -56,6 +57,7 @@ __all__ = [
     "Keep",
     "Moved",
     "NewJob",
+    "Original",
     "Outcome",
     "PersonVerb",
     "Progress",
@@ -63,6 +65,7 @@ __all__ = [
     "adopt",
     "begin",
     "cancel",
+    "clone",
     "count_old",
     "enqueue",
     "enqueue_one",
@@ -73,6 +76,7 @@ __all__ = [
     "locked_overdue",
     "one",
     "one_unless_there",
+    "original_of",
     "purge",
     "purge_old",
     "put_back",

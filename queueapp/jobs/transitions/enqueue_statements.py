@@ -98,6 +98,20 @@ _LONG = {"put": _WHOLE, "columns": _WHOLE, "nulls": ", ".join(["NULL"] * len(_CO
 ONE_BELOW, ONE_WHOLE_BELOW = _ONE_BELOW.format(**_SHORT), _ONE_BELOW.format(**_LONG)
 FRESH_BELOW, FRESH_WHOLE_BELOW = _FRESH_BELOW.format(**_SHORT), _FRESH_BELOW.format(**_LONG)
 
+# A clone, and the line of the original that leads to it.
+_CLONED = """logged AS (
+  INSERT INTO job_events (job_id, kind, event, to_status, attempt, actor, reason, data)
+  SELECT id, kind, 'enqueued', 'queued', 0, %(actor)s::text, %(reason)s::text, jsonb_build_object(
+    'priority', priority, 'available_at', available_at, 'via', %(via)s::text,
+    'cloned_from', %(original)s::bigint)
+  FROM put
+  UNION ALL
+  SELECT %(original)s::bigint, kind, 'cloned', NULL, %(attempts)s::integer, %(actor)s::text,
+    %(reason)s::text, jsonb_build_object('job', id, 'via', %(via)s::text)
+  FROM put
+)"""
+CLONE, CLONE_BELOW = (one.replace(_LOGGED, _CLONED) for one in (FRESH_WHOLE, FRESH_WHOLE_BELOW))
+
 _RECORD = """kind text, payload jsonb, priority smallint, delay_s float8, available_at timestamptz,
     max_attempts integer, timeout_s integer"""
 

@@ -62,7 +62,7 @@ def release_claim(
 def _attempt(
     verb: PersonVerb, database: Database, job_id: int, how: dict[str, Any]
 ) -> tuple[Status, Moved | None]:
-    status = _lock(database, job_id)
+    status = lock(database, job_id)
     if status is None:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     moved = verb(database, [job_id], **how)
@@ -73,7 +73,7 @@ def _sources(verb: PersonVerb) -> tuple[Status, ...]:
     return (Status.QUEUED,) if verb is run_now else sources(Verb(verb.__name__))
 
 
-def _lock(database: Database, job_id: int) -> Status | None:
+def lock(database: Database, job_id: int) -> Status | None:
     """Lock the row and return its status, None without a row; raises JobBusy after the patience."""
     was = run(database, "SELECT current_setting('lock_timeout') AS value")[0].value
     try:

@@ -216,7 +216,7 @@ INCIDENTS: dict[str, Incident] = {
     "killer": Incident(
         "worker_killer", "red",
         "One job was running when three workers vanished, and no error was ever recorded.",
-        "The banner leads to the job; cancel it, confirm.",
+        "The banner leads to the job; hold or cancel it, confirm.",
         3, _killer,
     ),
     "dead-worker": Incident(

@@ -41,6 +41,12 @@ class Hidden:
         """Whether the field at ``path`` is hidden, its names as ``plain`` writes them."""
         return path[-1] in self.anywhere or path in self.paths
 
+    def covers(self, path: Path) -> bool:
+        """Whether the value at ``path`` is hidden, by itself or with what it stands in."""
+        names = tuple(map(plain, path))
+        ends = range(1, len(names) + 1)
+        return any(self.has(names[:end]) for end in ends)
+
     def of_value(self, value: Any, path: Path = ()) -> Any:
         """The value without what is hidden."""
         if isinstance(value, list):
@@ -102,7 +108,22 @@ class Redaction:
 
     def of(self, kind: str) -> Hidden:
         """What is hidden of the jobs of ``kind``."""
-        paths = [tuple(map(plain, path)) for whose, path in self.rules if whose in ("*", kind)]
+        return self._of(path for whose, path in self.rules if whose in ("*", kind))
+
+    def of_any(self) -> Hidden:
+        """What is hidden of the jobs of some kind or other."""
+        return self._of(path for _, path in self.rules)
+
+    def covered(self, kind: str | None, paths: Iterable[str]) -> str | None:
+        """The first of these fields (names joined by dots) that is hidden: who may not see what is
+        there may not ask for it either. ``kind``: whose jobs are asked for, None for any.
+        """
+        hidden = self.of_any() if kind is None else self.of(kind)
+        return next((path for path in paths if hidden.covers(tuple(path.split(".")))), None)
+
+    @staticmethod
+    def _of(found: Iterable[Path]) -> Hidden:
+        paths = [tuple(map(plain, path)) for path in found]
         if not paths:
             return NOTHING
         return Hidden(
@@ -123,6 +144,11 @@ def for_reader() -> Redaction:
     reader = current_principal()
     if reader.may(Permission.ADMIN) or not reader.may(Permission.READ):
         return Redaction()
+    return for_all_readers()
+
+
+def for_all_readers() -> Redaction:
+    """What is hidden from most of those who may read; what is kept for all to read holds none."""
     settings: Settings = current_app.extensions["queue_settings"]
     return Redaction(settings.redact)
 

@@ -9,8 +9,18 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from queueapp.api.describe import WHOLE
 from queueapp.api.schemas import MOST_EVENTS, Text, _digits, _Query, _says, _truth
+from queueapp.handlers.registry import MOST_ATTEMPTS
 from queueapp.handlers.request import EARLIEST, LEAST_PRIORITY, MOST_PRIORITY, instant
-from queueapp.jobs.queries import FeedCursor, JobFilter, Span, View
+from queueapp.jobs.queries import (
+    MOST_FIELDS,
+    FeedCursor,
+    JobFilter,
+    PayloadField,
+    Span,
+    View,
+    payload_fields,
+    read_payload_field,
+)
 from queueapp.jobs.status import Status
 
 MOST_JOBS = 500
@@ -43,6 +53,10 @@ def _instant(text: Any) -> datetime:
     return found
 
 
+def _payload(texts: Any) -> tuple[PayloadField, ...]:
+    return payload_fields(read_payload_field(text) for text in texts)
+
+
 def _feed_cursor(text: Any) -> Any:
     return text if text == NOW else FeedCursor.parse(str(text))
 
@@ -56,6 +70,8 @@ Cursor = Annotated[
 ]
 OperationId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 _Priority = Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)]
+Attempts = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
+_Attempts = Annotated[Attempts, BeforeValidator(_digits)]
 Instant = Annotated[
     datetime,
     BeforeValidator(_instant),
@@ -85,6 +101,24 @@ class JobsFilter(_Query):
     operation: Annotated[
         OperationId | None, _says("Those that this operation over many jobs has moved.")
     ] = None
+    worker: Annotated[Text | None, _says("Those that this worker runs now.")] = None
+    attempts: Annotated[_Attempts | None, _says("Begun exactly so many times.")] = None
+    attempts_min: Annotated[_Attempts | None, _says("Begun so many times or more.")] = None
+    payload: Annotated[
+        Any,
+        BeforeValidator(_payload),
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": {"type": "string", "pattern": r"^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*=.+$"},
+                "maxItems": MOST_FIELDS,
+            }
+        ),
+        _says(
+            "A field of the payload and its value: `order.id=42`, also as `payload.order.id=42`."
+            " Repeated: all of them."
+        ),
+    ] = ()
     created_from: Annotated[Instant | None, _says("Created then or later.")] = None
     created_to: Annotated[Instant | None, _says("Created before then.")] = None
     available_from: Annotated[Instant | None, _says("Due then or later.")] = None
@@ -112,6 +146,10 @@ class JobsFilter(_Query):
             fingerprint=self.fingerprint,
             idempotency_key=self.idempotency_key,
             operation=self.operation,
+            worker=self.worker,
+            attempts=self.attempts,
+            attempts_min=self.attempts_min,
+            payload=self.payload,
             created=Span(self.created_from, self.created_to),
             available=Span(self.available_from, self.available_to),
             finished=Span(self.finished_from, self.finished_to),

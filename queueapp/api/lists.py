@@ -18,7 +18,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.failure import printable
 from queueapp.jobs.queries import JobFilter
-from queueapp.redaction import for_reader
+from queueapp.redaction import Redaction, for_reader
 
 bp = Blueprint("api_lists", __name__, url_prefix="/api")
 
@@ -100,10 +100,21 @@ def _cursor(place: int | None) -> str | None:
 
 
 def allowed(asked: JobsFilter) -> JobFilter:
-    """The filter that was asked for: over everybody's jobs, or the caller's own."""
+    """The filter that was asked for: over everybody's jobs, or the caller's own.
+
+    Raises NotAllowed, also for a field of the payload that is hidden from the caller.
+    """
     principal = current_principal()
     if principal.may(Permission.READ):
-        return asked.where(asked.producer)
+        where = asked.where(asked.producer)
+        refuse_hidden(where, for_reader(), f"{principal.actor} does not see it")
+        return where
     if asked.producer not in (None, principal.producer):
         raise NotAllowed(f"{principal.actor} may list its own jobs only, not those of others")
     return asked.where(principal.producer)
+
+
+def refuse_hidden(where: JobFilter, hidden: Redaction, why: str) -> None:
+    """Raise NotAllowed for a filter on what is hidden: its answer would tell the value."""
+    if path := hidden.covered(where.kind, (field.path for field in where.payload)):
+        raise NotAllowed(f"payload: '{printable(path)}' cannot be asked for: {why}")

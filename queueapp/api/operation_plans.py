@@ -10,6 +10,7 @@ from flask import Response, url_for
 from queueapp.api import describe, operation_answers
 from queueapp.api.contract import REPLAYED, Answer, Body, Example, Header, Part, contract
 from queueapp.api.invalid import invalid_at
+from queueapp.api.lists import refuse_hidden
 from queueapp.api.moves import place_of
 from queueapp.api.operation_schemas import (
     PLACE,
@@ -25,6 +26,7 @@ from queueapp.errors import IdempotencyConflict, NotUndoable, OperationNotFound
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.queries import JobFilter
+from queueapp.redaction import for_all_readers
 
 _LOCATION = Header("Location", "The address of the operation.")
 _KEY = Header(
@@ -156,6 +158,7 @@ def _filter(verb: str, asked: OperationFilter) -> JobFilter:
         raise invalid_at(("filter",), "name at least one field")
     able = operations.VERBS[verb].statuses
     where = asked.where()
+    refuse_hidden(where, for_all_readers(), "it is hidden, and the ledger keeps the filter")
     if where.status and not set(where.status) & set(able):
         raise invalid_at(("filter", "status"), f"{verb} moves jobs that are {' or '.join(able)}")
     return where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -16,11 +17,27 @@ from pydantic import (
 from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
 from queueapp.api.answers import Count
 from queueapp.api.describe import instant
-from queueapp.api.list_schemas import Instant, OperationId
+from queueapp.api.list_schemas import Attempts, Instant, OperationId
 from queueapp.api.model import Model
-from queueapp.api.schemas import _NOT_SENT, Text, _Body, _digits, _not_blank, _Query, _says
+from queueapp.api.schemas import (
+    _NOT_SENT,
+    Text,
+    _Body,
+    _digits,
+    _integral,
+    _not_blank,
+    _Query,
+    _says,
+)
 from queueapp.jobs import operations
-from queueapp.jobs.queries import JobFilter, Span
+from queueapp.jobs.queries import (
+    MOST_FIELDS,
+    JobFilter,
+    PayloadField,
+    Span,
+    payload_field,
+    payload_fields,
+)
 from queueapp.jobs.status import Status
 
 VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now"]
@@ -36,12 +53,31 @@ def _statuses(names: Any) -> Any:
     return tuple(dict.fromkeys(Status(name) for name in names))
 
 
+def _payload(asked: Any) -> tuple[PayloadField, ...]:
+    if not isinstance(asked, dict) or not asked:
+        raise ValueError("must be an object of fields and their values")
+    if any(isinstance(value, dict | list) for value in asked.values()):
+        raise ValueError("a value must be a text, a number, true, false or null")
+    return payload_fields(
+        payload_field(path, value if isinstance(value, str) else json.dumps(value))
+        for path, value in asked.items()
+    )
+
+
 _STATUSES = WithJsonSchema(
     {
         "type": "array",
         "items": {"enum": [str(status) for status in Status]},
         "minItems": 1,
         "maxItems": len(Status),
+    }
+)
+_PAYLOAD = WithJsonSchema(
+    {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+        "minProperties": 1,
+        "maxProperties": MOST_FIELDS,
     }
 )
 _SPANS = ("created", "available", "finished")
@@ -65,6 +101,19 @@ class OperationFilter(_Body):
     operation: Annotated[OperationId, _says("Those that this other operation has moved.")] = (
         _NOT_SENT
     )
+    worker: Annotated[Text, _says("Those that this worker runs.")] = _NOT_SENT
+    attempts: Annotated[Attempts, BeforeValidator(_integral), _says("Begun so many times.")] = (
+        _NOT_SENT
+    )
+    attempts_min: Annotated[
+        Attempts, BeforeValidator(_integral), _says("Begun so many times or more.")
+    ] = _NOT_SENT
+    payload: Annotated[
+        Any,
+        BeforeValidator(_payload),
+        _PAYLOAD,
+        _says("Fields of the payload, names joined by dots, and their values; 42 is `42` too."),
+    ] = _NOT_SENT
     created_from: Annotated[Instant, _says("Created then or later.")] = _NOT_SENT
     created_to: Annotated[Instant, _says("Created before then.")] = _NOT_SENT
     available_from: Annotated[Instant, _says("Due then or later.")] = _NOT_SENT
@@ -89,6 +138,7 @@ def told_filter(where: JobFilter) -> dict[str, Any]:
         span = getattr(where, name)
         words[f"{name}_from"] = span.start and instant(span.start)
         words[f"{name}_to"] = span.end and instant(span.end)
+    words["payload"] = dict(where.payload) or None
     # Of a plan that the console made: a part of the queued jobs.
     words["view"] = where.view
     return {name: value for name, value in words.items() if value is not None}

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from werkzeug.exceptions import ClientDisconnected, HTTPException, RequestEntityTooLarge
 
 from queueapp.api.invalid import invalid, invalid_at, sentence_of
-from queueapp.api.schemas import JobBody, NoBody, ReasonBody
+from queueapp.api.schemas import JobBody, NoBody, ReasonBody, payload_parameters
 from queueapp.api.strict_json import parse
 from queueapp.auth import current_principal
 from queueapp.auth.limits import NONE, Limits
@@ -34,7 +34,7 @@ from queueapp.jobs.failure import printable
 
 Query = TypeVar("Query", bound=BaseModel)
 
-_REPEATABLE = ("status", "fields")
+_REPEATABLE = ("status", "fields", "payload")
 _VERBS = "succeed, fail, defer, release"
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 
@@ -50,11 +50,13 @@ def read_query(model: type[Query]) -> Query:
     """Check the query string. Raises BadRequest for an unknown, repeated or bad parameter."""
     _refuse_other_bytes()
     given = dict(request.args.lists())
+    fields = payload_parameters(given) if "payload" in model.model_fields else []
     for name, values in given.items():
         if len(values) > 1 and name not in _REPEATABLE:
             raise _bad_query([{"parameter": printable(name), "detail": "given more than once"}])
     try:
-        return model.model_validate({name: ",".join(values) for name, values in given.items()})
+        sent: dict[str, Any] = {name: ",".join(values) for name, values in given.items()}
+        return model.model_validate(sent | ({"payload": fields} if fields else {}))
     except ValidationError as error:
         errors = [_parameter_problem(one, model) for one in _errors(error)]
         raise _bad_query(errors) from None

@@ -51,6 +51,17 @@ def _digits(text: Any) -> Any:
     return int(text)
 
 
+def payload_parameters(given: dict[str, list[str]]) -> list[str]:
+    """Take what is asked of the payload out of ``given``, each as ``path=value``.
+
+    ``payload=order.id=42`` and ``payload.order.id=42`` are one.
+    """
+    found = given.pop("payload", [])
+    for name in [name for name in given if name.startswith("payload.")]:
+        found = found + [f"{name.removeprefix('payload.')}={value}" for value in given.pop(name)]
+    return found
+
+
 # The validator that runs first stands last, or the limits would vanish from the schema.
 Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
 Key = Annotated[

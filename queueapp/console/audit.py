@@ -21,10 +21,9 @@ from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE
-from queueapp.console.filters import stamp
 from queueapp.console.forms import Problem
 from queueapp.console.glossary import NAMES
-from queueapp.console.instants import canonical, instant_of
+from queueapp.console.instants import nothing_between, span_of, write_canonically
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
@@ -66,25 +65,15 @@ class Criteria:
 
     def at(self, now: datetime) -> Criteria:
         """The same with what is wrong with it at an instant."""
-        if self.problems or not {"since", "until"} <= self.given.keys():
+        if self.problems:
             return self
-        where = self.where(now)
-        if where.since and where.until and where.since < where.until:
-            return self
-        tz = preferences.present().tz
-        ends = ((name, instant_of(self.given[name], now)) for name in ("since", "until"))
-        since, until = (f"{name} is {stamp(at, zone=tz)}" for name, at in ends)
-        said = f"No time lies between: {since}, and {until}."
-        return replace(self, problems=(Problem(said, "until"),))
+        problem = nothing_between(span_of(self.given, now), preferences.present().tz)
+        return self if problem is None else replace(self, problems=(problem,))
 
     def where(self, now: datetime) -> ActFilter:
         """The filter at an instant."""
-        since, until = (
-            instant_of(self.given[name], now) if name in self.given else None
-            for name in ("since", "until")
-        )
-        dids = _dids(self.value("verb"))
-        return ActFilter(actor=self.given.get("actor"), dids=dids, since=since, until=until)
+        dids, span = _dids(self.value("verb")), span_of(self.given, now)
+        return ActFilter(actor=self.given.get("actor"), dids=dids, since=span.start, until=span.end)
 
 
 @bp.get("/audit")
@@ -133,16 +122,9 @@ def read_criteria(args: MultiDict[str, str], zone: tzinfo) -> Criteria:
     if "\x00" in given.get("actor", ""):
         problems.append(Problem("Nobody is called that.", "actor"))
     otherwise = any(not value.strip() for value in args.values())
-    for name in ("since", "until"):
-        if name in given:
-            try:
-                text = canonical(given[name], zone)
-            except ValueError as error:
-                problems.append(Problem(f"{error}.", name))
-            else:
-                otherwise |= text != given[name]
-                given[name] = text
-    return Criteria(given, tuple(problems), otherwise)
+    asked = dict(given)
+    problems += write_canonically(given, zone)
+    return Criteria(given, tuple(problems), otherwise or given != asked)
 
 
 def _dids(verb: str) -> tuple[Did, ...]:

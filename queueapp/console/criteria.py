@@ -8,33 +8,62 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from flask import url_for
 from werkzeug.datastructures import MultiDict
 
+from queueapp.console import preferences
 from queueapp.console.forms import Problem
-from queueapp.jobs.queries import JobFilter, View
+from queueapp.console.instants import (
+    ENDS,
+    is_moving,
+    nothing_between,
+    span_of,
+    write_canonically,
+)
+from queueapp.handlers.registry import MOST_ATTEMPTS
+from queueapp.jobs.queries import (
+    JobFilter,
+    PayloadField,
+    View,
+    payload_field,
+    payload_fields,
+    read_payload_field,
+)
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import Status
+from queueapp.redaction import Redaction, for_reader
 
-FIELDS = ("kind", "producer", "priority", "fingerprint", "key", "operation")
+# Behind “More filters”.
+MORE = (*ENDS, "worker", "attempts")
+FIELDS = ("kind", "producer", "priority", "fingerprint", "key", "operation", *MORE)
 FILTER = ("status", *FIELDS)
+# One field of the payload each: ``payload.order.id=42``; a form sends ``payload=order.id=42``.
+PAYLOAD = "payload"
 # What may stand in an address beside the filter: places in the list, and how the page was reached.
 BESIDE = ("before", "after", "upto", "refresh", "done")
 _STATUSES = {status.value for status in Status}
 _VIEWS = {view.value for view in View}
 _PRIORITY = re.compile(r"-?[0-9]{1,5}", re.ASCII)
 _OPERATION = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_ATTEMPTS = re.compile(r"(>=|≥)? ?([0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """``given``: the non-empty values as they were asked for; ``problems``: why nothing matches."""
+    """``given``: the non-empty values as they were asked for; ``problems``: why nothing matches.
+
+    ``is_written_otherwise``: the address has empty fields, or values by another spelling.
+    ``is_moving``: what matches depends on the clock.
+    """
 
     given: dict[str, list[str]]
     where: JobFilter
     problems: tuple[str, ...]
+    is_written_otherwise: bool = False
+    is_moving: bool = False
 
     def value(self, name: str) -> str:
         """What was asked for in a field, or nothing."""
@@ -50,6 +79,21 @@ class Criteria:
         """Whether anything was asked for at all."""
         return bool(self.given)
 
+    @property
+    def payload(self) -> list[str]:
+        """The fields of the payload as a form has them: ``path=value``."""
+        return [
+            value if name == PAYLOAD else f"{name.removeprefix(f'{PAYLOAD}.')}={value}"
+            for name, values in self.given.items()
+            if is_of_payload(name)
+            for value in values
+        ]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether anything was asked for that is seldom asked."""
+        return any(name in MORE or is_of_payload(name) for name in self.given)
+
     def url(self, **changes: Any) -> str:
         """The address of the same list with ``changes`` to the filter or the place in it."""
         merged: dict[str, Any] = {**self.given, **changes}
@@ -57,17 +101,36 @@ class Criteria:
         return url_for("console.jobs", **kept)
 
 
-def read_criteria(args: MultiDict[str, str]) -> Criteria:
-    """Read the filter from an address."""
+def read_criteria(
+    args: MultiDict[str, str], now: datetime, hidden: Redaction | None = None
+) -> Criteria:
+    """Read the filter from an address, at an instant of the database's clock.
+
+    ``hidden``: the fields of payloads that may not be asked for; the reader's own unless given.
+    """
     given = _given(args)
-    problems = (*_unknown(args), *_bad_statuses(given), *_bad_fields(given))
-    where = JobFilter() if problems else _filter(given)
-    return Criteria(given, where, problems)
+    asked = {name: list(values) for name, values in given.items()}
+    problems = [*_unknown(args), *_bad_statuses(given), *_bad_fields(given), *_bad_payload(given)]
+    problems += _bad_times(given, now)
+    where = JobFilter() if problems else _filter(given, now)
+    hides = for_reader() if hidden is None else hidden
+    if path := hides.covered(where.kind, (field.path for field in where.payload)):
+        why = "only admins see it" if hidden is None else "a plan is kept for all to read"
+        said = f"“{path[:100]}” is hidden, so it cannot be asked for: {why}."
+        problems, where = [Problem(said, PAYLOAD)], JobFilter()
+    is_of_form = PAYLOAD in args and PAYLOAD not in given
+    otherwise = asked != given or has_empty_fields(args) or is_of_form
+    return Criteria(given, where, tuple(problems), otherwise, is_moving(_firsts(given)))
 
 
 def has_empty_fields(args: MultiDict[str, str]) -> bool:
     """Whether a browser without scripts has sent fields that nobody filled in."""
     return any(not value.strip() for value in args.values())
+
+
+def is_of_payload(name: str) -> bool:
+    """Whether a parameter is about the payload."""
+    return name.partition(".")[0] == PAYLOAD
 
 
 def read_place(args: MultiDict[str, str], name: str) -> int | None:
@@ -80,13 +143,26 @@ def read_place(args: MultiDict[str, str], name: str) -> int | None:
 
 def _given(args: MultiDict[str, str]) -> dict[str, list[str]]:
     # One order for everybody: two people who ask the same get the same address.
-    found = {name: [v.strip() for v in args.getlist(name)] for name in FILTER}
-    return {name: kept for name, values in found.items() if (kept := [v for v in values if v])}
+    found = [(name, args.getlist(name)) for name in FILTER]
+    found += sorted(_payload_of(args).items())
+    stripped = ((name, [v.strip() for v in values]) for name, values in found)
+    return {name: kept for name, values in stripped if (kept := [v for v in values if v])}
+
+
+def _payload_of(args: MultiDict[str, str]) -> dict[str, list[str]]:
+    """What is asked of the payload, ``path=value`` of a form under ``payload.path``."""
+    found: dict[str, list[str]] = {}
+    for name, values in args.lists():
+        for value in values if is_of_payload(name) else ():
+            path, equals, rest = value.partition("=") if name == PAYLOAD else ("", "", value)
+            as_field = f"{PAYLOAD}.{path.strip()}" if equals else name
+            found.setdefault(as_field, []).append(rest if equals else value)
+    return found
 
 
 def _unknown(args: MultiDict[str, str]) -> Iterable[str]:
     for name in args:
-        if name not in (*FILTER, *BESIDE):
+        if name not in (*FILTER, *BESIDE) and not is_of_payload(name):
             yield f"There is no filter “{name[:100]}”."
 
 
@@ -111,12 +187,60 @@ def _bad_fields(given: dict[str, list[str]]) -> Iterable[str]:
         if not _OPERATION.fullmatch(operation):
             said = f"“{operation[:100]}” is no operation: sixteen digits from 0 to f are."
             yield Problem(said, "operation")
+    yield from _bad_attempts(given)
 
 
-def _filter(given: dict[str, list[str]]) -> JobFilter:
+def _bad_attempts(given: dict[str, list[str]]) -> Iterable[str]:
+    for text in given.get("attempts", [])[:1]:
+        found = _ATTEMPTS.fullmatch(text)
+        if found is None or int(found[2]) > MOST_ATTEMPTS:
+            said = f"“{text[:100]}” is no number of attempts: write 3, or >=3 for three and more."
+            yield Problem(said, "attempts")
+        else:
+            given["attempts"] = [f"{'>=' if found[1] else ''}{int(found[2])}"]
+
+
+def _bad_times(given: dict[str, list[str]], now: datetime) -> Iterable[Problem]:
+    firsts, zone = _firsts(given), preferences.present().tz
+    bad = list(write_canonically(firsts, zone))
+    given |= {name: [text] for name, text in firsts.items()}
+    nothing = None if bad else nothing_between(span_of(firsts, now), zone)
+    return bad if nothing is None else [nothing]
+
+
+def _firsts(given: dict[str, list[str]]) -> dict[str, str]:
+    """The ends of the span, which have one value each."""
+    return {name: given[name][0] for name in ENDS if name in given}
+
+
+def _bad_payload(given: dict[str, list[str]]) -> Iterable[Problem]:
+    try:
+        _fields(given)
+    except ValueError as error:
+        said = str(error)
+        yield Problem(f"{said[:1].upper()}{said[1:]}.", PAYLOAD)
+
+
+def _fields(given: dict[str, list[str]]) -> tuple[PayloadField, ...]:
+    """The fields of the payload that are asked for. Raises ValueError."""
+    found = [
+        read_payload_field(value)
+        if name == PAYLOAD
+        else payload_field(name.removeprefix(f"{PAYLOAD}."), value)
+        for name, values in given.items()
+        if is_of_payload(name)
+        for value in values
+    ]
+    return payload_fields(found)
+
+
+def _filter(given: dict[str, list[str]], now: datetime) -> JobFilter:
     first = {name: values[0] for name, values in given.items()}
     statuses = given.get("status", [])
     views = [View(status) for status in statuses if status in _VIEWS]
+    attempts = first.get("attempts", "")
+    number = int(attempts.removeprefix(">=")) if attempts else None
+    is_least = attempts.startswith(">=")
     return JobFilter(
         status=tuple(Status(status) for status in statuses if status in _STATUSES),
         view=views[0] if views else None,
@@ -126,4 +250,9 @@ def _filter(given: dict[str, list[str]]) -> JobFilter:
         fingerprint=first.get("fingerprint"),
         idempotency_key=first.get("key"),
         operation=first.get("operation"),
+        worker=first.get("worker"),
+        attempts=None if is_least else number,
+        attempts_min=number if is_least else None,
+        payload=_fields(given),
+        created=span_of(_firsts(given), now),
     )

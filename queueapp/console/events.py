@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from flask import Response, redirect, request, url_for
@@ -15,11 +16,19 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.api.describe import instant
 from queueapp.api.export import CSV, NDJSON, Form, Rows, send
 from queueapp.auth import Permission, permits
+from queueapp.console import preferences
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import BESIDE, has_empty_fields
 from queueapp.console.forms import Problem
+from queueapp.console.instants import (
+    ENDS,
+    is_moving,
+    nothing_between,
+    span_of,
+    write_canonically,
+)
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
@@ -29,7 +38,7 @@ from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import CONTROL_EVENTS, Event
 
 ROWS = 100
-FIELDS = ("event", "job", "kind", "actor")
+FIELDS = ("event", "job", "kind", "actor", *ENDS)
 # The lines of one page of a file.
 EXPORTED = 500
 COLUMNS = (
@@ -46,6 +55,8 @@ class Criteria:
     given: dict[str, str]
     where: EventFilter
     problems: tuple[str, ...]
+    is_written_otherwise: bool
+    is_moving: bool
 
     def value(self, name: str) -> str:
         """What was asked for in a field, or nothing."""
@@ -61,15 +72,16 @@ class Criteria:
 @permits(Permission.READ)
 def events() -> AnyResponse:
     """Show the log that matches the address."""
-    criteria = _read(request.args)
-    before = _place(request.args.get("before", ""))
-    if has_empty_fields(request.args) and not wants_panel():
-        return redirect(criteria.url(before=before))
     pulse = pulse_of(every_s=2.0)
+    criteria = _read(request.args, pulse.now)
+    before = _place(request.args.get("before", ""))
+    if criteria.is_written_otherwise and not wants_panel():
+        return redirect(criteria.url(before=before))
     response = answer(
         "events",
         as_of=pulse.now,
-        mark=pulse.mark,
+        # Lines leave a span that goes along with the clock, though nothing happens.
+        mark=pulse.mark + (pulse.now.isoformat() if criteria.is_moving else ""),
         context=lambda: _context(bounded(), criteria, before),
         is_shared=True,
     )
@@ -93,7 +105,9 @@ def events_ndjson() -> Response:
 
 
 def _export(form: Form) -> Response:
-    criteria = _read(request.args)
+    with Session(db.engine) as session:
+        now = queries.database_now(session)
+    criteria = _read(request.args, now)
     if criteria.problems:
         raise BadRequest(criteria.problems[0])
     return send(form, "events", COLUMNS, pages_of(db.engine, criteria.where))
@@ -138,7 +152,7 @@ def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Map
     }
 
 
-def _read(args: MultiDict[str, str]) -> Criteria:
+def _read(args: MultiDict[str, str], now: datetime) -> Criteria:
     given = {name: value for name in FIELDS if (value := args.get(name, "").strip())}
     problems = [f"There is no filter “{n[:100]}”." for n in args if n not in (*FIELDS, *BESIDE)]
     if "event" in given and given["event"] not in set(Event):
@@ -152,15 +166,22 @@ def _read(args: MultiDict[str, str]) -> Criteria:
         for name in FIELDS
         if "\x00" in given.get(name, "")
     ]
-    return Criteria(given, EventFilter() if problems else _filter(given), tuple(problems))
+    asked, zone = dict(given), preferences.present().tz
+    problems += write_canonically(given, zone)
+    if not problems and (nothing := nothing_between(span_of(given, now), zone)):
+        problems.append(nothing)
+    where = EventFilter() if problems else _filter(given, now)
+    otherwise = given != asked or has_empty_fields(args)
+    return Criteria(given, where, tuple(problems), otherwise, is_moving(given))
 
 
-def _filter(given: dict[str, str]) -> EventFilter:
+def _filter(given: dict[str, str], now: datetime) -> EventFilter:
     return EventFilter(
         event=Event(given["event"]) if "event" in given else None,
         job_id=int(given["job"]) if "job" in given else None,
         kind=given.get("kind"),
         actor=given.get("actor"),
+        created=span_of(given, now),
     )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, MutableMapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from queueapp.console.filters import iso
+from queueapp.console.filters import iso, stamp
+from queueapp.console.forms import Problem
+from queueapp.jobs.queries import Span
 
+# The ends of a span in an address.
+ENDS = ("since", "until")
 _AGO = re.compile(r"-([0-9]{1,5})([smhd])", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _WRITTEN = re.compile(
@@ -49,6 +54,35 @@ def written(text: str, zone: tzinfo, *, others: str = "") -> str:
         f"“{text}” never came by the clock of {zone}, which was set forward: did you mean"
         f" {iso(later)} or {iso(earlier)}?"
     )
+
+
+def write_canonically(given: MutableMapping[str, str], zone: tzinfo) -> Iterator[Problem]:
+    """Write the ends of the span among ``given`` canonically; tell of what is none."""
+    for name in ENDS:
+        if name in given:
+            try:
+                given[name] = canonical(given[name], zone)
+            except ValueError as error:
+                yield Problem(f"{error}.", name)
+
+
+def span_of(given: MutableMapping[str, str], now: datetime) -> Span:
+    """The span that canonical ends among ``given`` stand for at an instant."""
+    return Span(*(instant_of(given[name], now) if name in given else None for name in ENDS))
+
+
+def is_moving(given: MutableMapping[str, str]) -> bool:
+    """Whether the span goes along with the clock."""
+    return any(_AGO.fullmatch(given.get(name, "")) for name in ENDS)
+
+
+def nothing_between(span: Span, zone: tzinfo) -> Problem | None:
+    """What is wrong with a span that holds no instant."""
+    if span.start is None or span.end is None or span.start < span.end:
+        return None
+    since, until = (stamp(at, zone=zone) for at in (span.start, span.end))
+    said = f"No time lies between: since is {since}, and until is {until}."
+    return Problem(said, "until")
 
 
 def _readings(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:

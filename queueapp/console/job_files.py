@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flask import Response, request
+from sqlalchemy.orm import Session
 
 from queueapp.api import describe
 from queueapp.api.export import CSV, NDJSON, Form, pages_of, send
@@ -11,6 +12,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.criteria import read_criteria
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
+from queueapp.jobs import queries
 from queueapp.redaction import for_reader
 
 
@@ -29,7 +31,9 @@ def jobs_ndjson() -> Response:
 
 
 def _export(form: Form) -> Response:
-    criteria = read_criteria(request.args)
+    with Session(db.engine) as session:
+        now = queries.database_now(session)
+    criteria = read_criteria(request.args, now)
     if criteria.problems:
         raise BadRequest(criteria.problems[0])
     pages = pages_of(db.engine, criteria.where, describe.LISTED, for_reader())

@@ -16,7 +16,7 @@ from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import Criteria, has_empty_fields, read_criteria, read_place
+from queueapp.console.criteria import Criteria, read_criteria, read_place
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
@@ -67,17 +67,19 @@ class Place:
 @permits(Permission.READ)
 def jobs() -> AnyResponse:
     """List the jobs that match the address."""
-    criteria = read_criteria(request.args)
-    place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
-    if has_empty_fields(request.args) and not wants_panel():
-        return redirect(criteria.url(before=place.before, after=place.after))
     pulse, known = pulse_of(), counts.at_hand(_app())
+    criteria = read_criteria(request.args, pulse.now)
+    place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
+    if criteria.is_written_otherwise and not wants_panel():
+        return redirect(criteria.url(before=place.before, after=place.after))
     # A list that is shown with counts of before changes again when there are newer ones.
     before = known.pulse.mark if known and known.pulse.mark != pulse.mark else ""
+    # Jobs leave a span that goes along with the clock, though nothing happens to them.
+    moment = pulse.now.isoformat() if criteria.is_moving else ""
     response = answer(
         "jobs",
         as_of=pulse.now,
-        mark=pulse.mark + before,
+        mark=pulse.mark + before + moment,
         context=lambda: _context(bounded(), criteria, place, pulse.now, known),
         is_shared=True,
     )

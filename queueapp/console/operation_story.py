@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from queueapp.console import preferences
-from queueapp.console.filters import elapsed, plural, stamp
+from queueapp.console.filters import elapsed, iso, plural, stamp
+from queueapp.console.instants import ENDS
 from queueapp.jobs.operations import ASKED_TO_STOP, CHANGED, UNDO, VERBS, Operation, Trial
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.filters import written_filter
@@ -157,7 +158,10 @@ def place_of(made: Operation) -> str | None:
 def filter_of(where: JobFilter) -> list[tuple[str, str]]:
     """The filter as names and values."""
     written = written_filter(where)
-    return [(name.replace("_", " "), _text(value)) for name, value in written.items()]
+    return [
+        *((n.replace("_", " "), _text(value)) for n, value in written.items() if n != "payload"),
+        *((f"payload {field.path}", field.value) for field in where.payload),
+    ]
 
 
 def list_of(where: JobFilter) -> dict[str, object] | None:
@@ -165,11 +169,22 @@ def list_of(where: JobFilter) -> dict[str, object] | None:
     names = {
         "status": "status", "kind": "kind", "producer": "producer", "priority": "priority",
         "fingerprint": "fingerprint", "idempotency_key": "key", "operation": "operation",
+        "worker": "worker", "attempts": "attempts",
     }  # fmt: skip
-    written = written_filter(where)
-    if not written.keys() <= names.keys():
-        return None
-    return {names[name]: value for name, value in written.items()}
+    asked: dict[str, object] = {}
+    for name, value in written_filter(where).items():
+        if name == "created":
+            ends = zip(ENDS, (where.created.start, where.created.end), strict=True)
+            asked |= {end: iso(at) for end, at in ends if at}
+        elif name == "attempts_min" and where.attempts is None:
+            asked["attempts"] = f">={value}"
+        elif name == "payload":
+            asked |= {f"payload.{path}": wanted for path, wanted in value}
+        elif name in names:
+            asked[names[name]] = value
+        else:
+            return None
+    return asked
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.console import in_line
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import FILTER, Criteria, read_criteria
+from queueapp.console.criteria import FILTER, Criteria, is_of_payload, read_criteria
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
 from queueapp.console.operations import REASON_LENGTH, given_reason, known_operation, shown_again
@@ -27,6 +27,7 @@ from queueapp.jobs import operations, queries
 from queueapp.jobs.operations import Operation, Terms
 from queueapp.jobs.queries import JobFilter, Span, View
 from queueapp.jobs.status import Status
+from queueapp.redaction import for_all_readers
 
 # A form that comes twice within so long was sent twice.
 SAME_FORM = timedelta(minutes=1)
@@ -39,7 +40,9 @@ _MOMENT = timedelta(microseconds=1)
 @permits(Permission.ACT)
 def new_operation() -> Response:
     """Ask what is to be done to all jobs that match the address, and why."""
-    return _ask(read_criteria(request.args))
+    session = db.session()
+    queries.bound_reads(session)
+    return _ask(session, _criteria(session, request.args))
 
 
 @bp.post("/operations")
@@ -48,8 +51,8 @@ def plan_operation() -> AnyResponse:
     """Plan what the button says for all jobs that match; the operation's page asks then."""
     pressed, session = request.form.get("verb", ""), db.session()
     verb = "retry" if pressed == "canary" else pressed
-    fields = [(n, v) for n, v in request.form.items(multi=True) if n in FILTER]
-    criteria = read_criteria(MultiDict(fields))
+    fields = [(n, v) for n, v in request.form.items(multi=True) if n in FILTER or is_of_payload(n)]
+    criteria = _criteria(session, MultiDict(fields))
     if verb not in operations.VERBS:
         raise BadRequest(f"press a button of the form: {', '.join((*operations.VERBS, 'canary'))}")
     for problem in (*criteria.problems, _unfit(verb, criteria)):
@@ -64,7 +67,8 @@ def plan_operation() -> AnyResponse:
         key = f"{pressed} {how} {criteria.url()}"
         made = planned(session, verb, asked, key=key, how=how, canary=canary)
     except Unfit as error:
-        return _ask(criteria, refilled(error))
+        queries.bound_reads(session)
+        return _ask(session, criteria, refilled(error))
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
 
@@ -87,9 +91,12 @@ def undo_operation(operation_id: str) -> AnyResponse:
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
 
-def _ask(criteria: Criteria, form: Form = FRESH) -> Response:
-    session = db.session()
-    queries.bound_reads(session)
+def _criteria(session: Session, args: MultiDict[str, str]) -> Criteria:
+    """The filter of a plan: the ledger keeps it, so it asks for nothing that is hidden."""
+    return read_criteria(args, queries.database_now(session), for_all_readers())
+
+
+def _ask(session: Session, criteria: Criteria, form: Form = FRESH) -> Response:
     now = queries.database_now(session)
     number = None
     if not criteria.problems:
@@ -189,7 +196,9 @@ def _is_beyond(criteria: Criteria) -> bool:
 
 def _unfit(verb: str, criteria: Criteria) -> str | None:
     """Why a verb can do nothing to what the address asks for; None if it may."""
-    asked = criteria.where.status or ((Status.QUEUED,) if criteria.where.view else ())
+    where = criteria.where
+    implied = [Status.QUEUED] * bool(where.view) + [Status.RUNNING] * bool(where.worker)
+    asked = where.status or tuple(implied[:1])
     if operations.statuses_of(verb, asked):
         return None
     able = operations.VERBS[verb].statuses

@@ -52,7 +52,8 @@ def test_a_status_may_be_repeated_or_joined_by_commas(api: Api, session: Session
 
 def test_each_filter_narrows(api: Api, session: Session) -> None:
     failed = make_job(session, Status.FAILED, kind="demo.fail", payload={}, producer="shop")
-    keyed = make_job(session, key="k", request_hash="h=1", priority=3)
+    payload = {"order": {"id": "7"}, "a,b": "c,d"}
+    keyed = make_job(session, key="k", request_hash="h=1", priority=3, attempts=2, payload=payload)
     make_job(session)
     session.commit()
 
@@ -62,6 +63,13 @@ def test_each_filter_narrows(api: Api, session: Session) -> None:
     assert ids(api, "?idempotency_key=k") == [keyed.id]
     assert ids(api, "?priority=3&status=queued&kind=demo.echo") == [keyed.id]
     assert ids(api, "?priority=3&kind=demo.fail") == []
+    assert ids(api, "?payload.order.id=7") == [keyed.id]
+    assert ids(api, "?payload=order.id=7&payload=a,b=c,d&count=true") == [keyed.id]
+    assert ids(api, "?payload.order.id=8") == []
+    assert ids(api, "?attempts=2") == ids(api, "?attempts_min=2") == [keyed.id]
+    running = make_job(session, Status.RUNNING)
+    session.commit()
+    assert ids(api, f"?worker={running.locked_by}") == [running.id]
 
     found = operations.survey(session, "retry", JobFilter(kind="demo.fail"))
     made = operations.plan(session, found, how={}, actor="user:ana", reason="because")
@@ -143,6 +151,8 @@ def test_a_fingerprint_goes_with_a_time(api: Api, session: Session) -> None:
         "available_to=9999-12-31T23:59:59-12:00", "priority_min=x", "priority_max=32768",
         "created_from=2026-01-01T00:00:00Z&created_from=2026-01-02T00:00:00Z",
         "finished_from=2026-01-01T00:00:00 02:00", "priority_min=1e3", "created_from=%00",
+        "attempts=-1", "attempts_min=x", "worker=", "payload=a", "payload=a..b=1", "payload=a=%00",
+        "payload=a=1&payload=a=2",
     ],
 )  # fmt: skip
 def test_a_range_that_is_none_is_refused(api: Api, query: str) -> None:

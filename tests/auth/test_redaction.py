@@ -92,6 +92,60 @@ def test_admins_and_who_made_it_see_it_whole(caller: FlaskClient, job_id: int, r
     assert (answer.json["payload"], answer.json["result"]) == (PAYLOAD, PAYLOAD)
 
 
+HIDDEN_FIELDS = ("apikey=hunter5", "API-Key=hunter1", "card.number=hunter4", "a.password.old=x")
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_what_is_hidden_cannot_be_asked_for(caller: FlaskClient, job_id: int, role: str) -> None:
+    """Else the number of matches would tell the value, one guess at a time."""
+    for field in HIDDEN_FIELDS:
+        for query in (f"payload.{field}", f"kind=mail.send&payload={field}"):
+            for place in ("/api/jobs", "/api/jobs.ndjson", "/api/jobs.csv"):
+                answer = caller.get(f"{place}?{query}", headers=bearer(role))
+                assert answer.status_code == 403, place
+        page = caller.get(f"/jobs?payload.{field}", headers=bearer(role)).text
+        assert "is hidden, so it cannot be asked for" in page
+        assert f'id="job-{job_id}"' not in page
+        assert caller.get(f"/jobs.csv?payload.{field}", headers=bearer(role)).status_code == 400
+
+
+@pytest.mark.parametrize("role", ["operator", "admin"])
+def test_a_plan_keeps_nothing_that_is_hidden(
+    caller: FlaskClient, session: Session, job_id: int, role: str
+) -> None:
+    """The ledger keeps its filter for all to read."""
+    body = {"verb": "retry", "filter": {"payload": {"apikey": "hunter5"}}, "reason": "because"}
+    form = {"verb": "retry", "reason": "because", "payload.apikey": "hunter5", "status": "failed"}
+
+    assert caller.post("/api/operations", json=body, headers=bearer(role)).status_code == 403
+    assert caller.post("/operations", data=form, headers=bearer(role)).status_code == 400
+    asked = caller.get("/operations/new?payload.apikey=hunter5", headers=bearer(role)).text
+    assert "a plan is kept for all to read" in asked
+    plans = caller.get("/api/operations", headers=bearer("viewer")).json
+    assert plans is not None
+    assert plans["items"] == []
+    body["filter"] = {"payload": {"quote": PAYLOAD["quote"]}}
+    made = caller.post("/api/operations", json=body, headers=bearer(role))
+    assert made.json is not None
+    assert (made.status_code, made.json["planned"]["count"]) == (201, 1)
+    assert made.json["filter"]["payload"] == {"quote": PAYLOAD["quote"]}
+
+
+def test_who_sees_it_may_ask_for_it(caller: FlaskClient, job_id: int) -> None:
+    for role, query in (
+        ("admin", "payload.apikey=hunter5"),
+        ("producer", "payload.apikey=hunter5"),
+        ("viewer", "payload.number=7"),
+        ("viewer", "kind=mail.send&payload.to=ann@example.com"),
+    ):
+        answer = caller.get(f"/api/jobs?{query}", headers=bearer(role))
+        assert answer.json is not None
+        assert [job["id"] for job in answer.json["items"]] == [job_id], query
+    # Of other kinds it may be hidden, so it is asked for by kind.
+    assert caller.get("/api/jobs?payload.to=x", headers=bearer("viewer")).status_code == 403
+    assert "job-" in caller.get("/jobs?payload.apikey=hunter5", headers=bearer("admin")).text
+
+
 def test_a_move_answers_with_marks_as_well(caller: FlaskClient, job_id: int) -> None:
     answer = caller.post(f"/api/jobs/{job_id}/retry", headers=bearer("operator"))
 

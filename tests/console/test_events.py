@@ -30,6 +30,9 @@ def test_the_log_is_narrowed_by_its_address(console: Console, session: Session) 
     assert len(event_ids(console.get(f"/events?job={job.id}"))) == 3
     assert len(event_ids(console.get("/events?kind=mail.send&event=claimed"))) == 1
     assert len(event_ids(console.get("/events?actor=app&event=enqueued"))) == 2
+    assert len(event_ids(console.get("/events?since=-1h"))) == 4
+    assert event_ids(console.get("/events?until=-1h")) == []
+    assert event_ids(console.get(f"/events?until=-1h&job={job.id}")) == []
 
 
 def test_the_log_pages_to_its_beginning(
@@ -58,6 +61,8 @@ def test_the_log_pages_to_its_beginning(
         ("job=abc", "“abc” is no job id: they are"),
         ("job=99999999999999999999", "is no job id: they are"),
         ("worker=x", "There is no filter “worker”."),
+        ("since=soon", "“soon” is no time"),
+        ("since=-1h&until=-2h", "No time lies between"),
         ("actor=%00", "No event has such a actor."),
     ],
 )

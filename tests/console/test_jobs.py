@@ -40,15 +40,23 @@ def link(page: str, rel: str) -> str | None:
         "priority=-3",
         "key=order-1",
         "fingerprint=abc",
+        "since=-1h",
+        "since=-1h&until=2200-01-01T00:00:00.000Z",
+        "attempts=3",
+        "attempts=%3E%3D2",
+        "payload.order.id=42",
+        "payload.order.id=42&payload.paid=true",
         "status=failed&kind=mail.send&producer=shop&priority=-3&fingerprint=abc&key=order-1",
     ],
 )
 def test_the_address_narrows_the_list(console: Console, session: Session, query: str) -> None:
-    make_job(session)
+    make_job(session, created_at=datetime.now(UTC) - timedelta(days=2))
     wanted = make_job(
         session,
         Status.FAILED,
         kind="mail.send",
+        attempts=3,
+        payload={"order": {"id": "42"}, "paid": True},
         producer="shop",
         priority=-3,
         key="order-1",
@@ -92,6 +100,14 @@ def test_what_has_happened_is_so_long_ago(console: Console, session: Session) ->
         ("priority=99999", "“99999” is no priority"),
         ("task=mail", "There is no filter “task”."),
         ("kind=%00", "No job has such a kind."),
+        ("worker=%00", "No job has such a worker."),
+        ("since=yesterday", "“yesterday” is no time"),
+        ("since=-1h&until=-2h", "No time lies between"),
+        ("attempts=many", "“many” is no number of attempts"),
+        ("payload..a=1", "“.a” is no field of a payload"),
+        ("payload=a", "“a” has no value"),
+        ("payload.a=1&payload.a=2", "has one value, not two"),
+        ("payload.a=%00", "No payload holds such a text"),
     ],
 )
 def test_a_filter_that_cannot_match_is_said_not_ignored(
@@ -137,6 +153,25 @@ def test_empty_fields_of_a_form_leave_the_address(client: FlaskClient) -> None:
 
     assert answer.status_code == 302
     assert answer.headers["Location"] == "/jobs?status=failed&kind=mail.send"
+
+
+def test_what_a_form_sends_stands_in_the_address_in_one_way(client: FlaskClient) -> None:
+    client.set_cookie("zone", "Europe/Berlin")
+    answer = client.get(
+        "/jobs?since=2026-11-29+12:00&until=-1h&attempts=%E2%89%A5+03&payload=b.c=x=1&payload=a=+2+&payload="
+    )
+
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == (
+        "/jobs?since=2026-11-29T11:00:00.000Z&until=-1h&attempts=%3E%3D3&payload.a=2&payload.b.c=x%3D1"
+    )
+    page = client.get(answer.headers["Location"])
+    assert page.status_code == 200
+    assert 'value="b.c=x=1"' in page.text
+    assert re.search(r"<details[^>]* open>\s*<summary>More filters", page.text)
+    assert not re.search(r"<details[^>]* open>\s*<summary>More", client.get("/jobs?kind=a").text)
+    wrong = client.get("/jobs?attempts=x").text
+    assert 'aria-invalid="true" aria-describedby="problem-attempts"' in wrong
 
 
 def test_a_changed_filter_pushes_its_address_and_a_refresh_does_not(client: FlaskClient) -> None:

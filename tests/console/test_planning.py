@@ -18,6 +18,7 @@ from tests.console.conftest import PANEL, Console, stands_beside, words
 from tests.factories import make_job
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def plan(console: Console, verb: str = "cancel", **form: object) -> str:
@@ -85,6 +86,27 @@ def test_what_is_due_is_the_due_of_the_plan(console: Console, session: Session) 
     assert [status for status, _ in rows(session)] == ["cancelled"] * 2 + ["queued"]
     assert len(due) == 2
     assert "available before 20" in words(console.get(address))
+
+
+def test_a_plan_keeps_the_instants_of_a_span_that_goes_along_with_the_clock(
+    console: Console, session: Session
+) -> None:
+    jobs(session, 2, attempts=2, payload={"order": {"id": 42}})
+    jobs(session, 1, attempts=2, payload={"order": {"id": 42}}, created_at=LONG_AGO)
+    jobs(session, 1, attempts=2, payload={"order": {"id": 43}})
+    asked = {"since": "-1h", "attempts": ">=2", "payload.order.id": "42"}
+
+    address = plan(console, **asked)
+    page = console.get(address)
+
+    assert "Cancel 2 jobs?" in words(page)
+    assert "created from 20" in words(page)
+    assert "payload order.id 42" in words(page)
+    assert "attempts min 2" in words(page)
+    # Its jobs as a list, an hour later too.
+    [link] = re.findall(r'href="(/jobs\?[^"]*since=20[^"]*)"', page.replace("&amp;", "&"))[:1]
+    assert "attempts=%3E%3D2&payload.order.id=42" in link
+    assert len(re.findall('id="job-', console.get(link))) == 2
 
 
 def test_a_reschedule_says_and_does_what_was_filled_in(console: Console, session: Session) -> None:

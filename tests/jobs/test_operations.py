@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import operations
 from queueapp.jobs.operations import driver, state
-from queueapp.jobs.queries import JobFilter, Span, View, bound_reads
+from queueapp.jobs.queries import JobFilter, PayloadField, Span, View, bound_reads
 from queueapp.jobs.status import Status
 from tests.jobs.explain import Prepared
 from tests.jobs.filling import FINISHED, fill
@@ -85,6 +85,10 @@ EVERYTHING = JobFilter(
     fingerprint="f1",
     operation="0123456789abcdef",
     idempotency_key="ü",
+    worker="host:1:aa",
+    attempts=2,
+    attempts_min=1,
+    payload=(PayloadField("a.b", "ü"), PayloadField("id", "42")),
     created=Span(None, datetime(2030, 1, 1, tzinfo=UTC)),
     available=Span(datetime(2030, 1, 1, tzinfo=UTC), None),
     finished=Span(datetime(2030, 1, 1, 1, 2, 3, 4, UTC), datetime(2030, 1, 2, tzinfo=UTC)),

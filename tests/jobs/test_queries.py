@@ -12,10 +12,12 @@ from sqlalchemy.orm import Session
 from queueapp.errors import JobNotFound
 from queueapp.jobs import kinds, operations, queries, transitions
 from queueapp.jobs.database import run
+from queueapp.jobs.models import JobEvent
 from queueapp.jobs.queries import (
     ActFilter,
     EventFilter,
     JobFilter,
+    PayloadField,
     Span,
     View,
     candidates,
@@ -327,6 +329,39 @@ def test_the_log_is_narrowed_by_each_field(session: Session) -> None:
     assert events(actor="app") == ["enqueued", "enqueued"]
 
 
+@pytest.mark.postgresql("numbers of transactions")
+@pytest.mark.parametrize("spread", [timedelta(hours=1), timedelta(days=1)])
+def test_the_log_of_a_span_is_looked_for_where_it_is(
+    session: Session, monkeypatch: pytest.MonkeyPatch, spread: timedelta
+) -> None:
+    """Not from its top, however much has happened since."""
+    monkeypatch.setattr(ledger, "SCAN_LIMIT", 2)
+    first, made = datetime(2026, 3, 1, 1, 30, tzinfo=UTC), []
+    for number in range(12):
+        line = JobEvent(scope="queue", event="queue_paused", actor="user:ana", reason="r")
+        line.created_at = first + number * spread
+        session.add(line)
+        session.commit()
+        made.append(line.id)
+
+    def found(start: int | None, end: int | None) -> list[int]:
+        ends = (None if n is None else first + (n - 0.5) * spread for n in (start, end))
+        where = EventFilter(created=Span(*ends))
+        page = queries.list_events(session, where)
+        seen = ids(page)
+        while page.older is not None:
+            page = queries.list_events(session, where, before=page.older)
+            seen += ids(page)
+        return seen
+
+    page = queries.list_events(session, EventFilter(created=Span(None, first + 5.5 * spread)))
+    assert (ids(page), page.cut) == (made[5:3:-1], True)
+    assert found(3, 6) == made[5:2:-1]
+    assert found(None, 4) == made[3::-1]
+    assert found(10, None) == made[:9:-1]
+    assert found(20, 30) == found(-9, -3) == []
+
+
 def test_a_narrowed_log_says_where_it_stopped(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,6 +443,11 @@ def _filters() -> list[JobFilter]:
         JobFilter(priority=9),
         JobFilter(fingerprint="f1"),
         JobFilter(fingerprint="f1", status=(Status.FAILED,)),
+        JobFilter(worker="seed:1:aa"),
+        JobFilter(attempts_min=3, status=(Status.FAILED,)),
+        JobFilter(attempts=9),
+        JobFilter(payload=(PayloadField("order.id", "42"),)),
+        JobFilter(payload=(PayloadField("id", "42"),), status=(Status.SUCCEEDED,), kind="no.such"),
         JobFilter(operation=OPERATION),
         JobFilter(operation=OPERATION, status=(Status.RUNNING,)),
         JobFilter(idempotency_key="key-10"),
@@ -438,6 +478,7 @@ def _event_filters() -> list[EventFilter]:
         EventFilter(kind="no.such"),
         EventFilter(actor="nobody"),
         EventFilter(event=Event.FAILED),
+        EventFilter(created=Span(later() - 2 * SOON, later())),
     ]
 
 

@@ -42,6 +42,13 @@ from queueapp.jobs.queries.ledger import (
 )
 from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads_of, list_jobs
 from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
+from queueapp.jobs.queries.payload_fields import (
+    MOST_FIELDS,
+    PayloadField,
+    payload_field,
+    payload_fields,
+    read_payload_field,
+)
 from queueapp.jobs.queries.payloads import Field, fields_of
 from queueapp.jobs.queries.standings import Standing, standings_of
 from queueapp.jobs.queries.trail import ActPage, list_acts
@@ -50,6 +57,7 @@ __all__ = [
     "BODY_LIMIT",
     "COUNT_LIMIT",
     "LISTED",
+    "MOST_FIELDS",
     "SCAN_LIMIT",
     "Act",
     "ActFilter",
@@ -70,6 +78,7 @@ __all__ = [
     "JobFilter",
     "Line",
     "Page",
+    "PayloadField",
     "PriorityDepth",
     "Pulse",
     "Span",
@@ -106,9 +115,12 @@ __all__ = [
     "newest_alike",
     "old_transaction",
     "oldest_transaction_s",
+    "payload_field",
+    "payload_fields",
     "pulse",
     "pulse_of_job",
     "read_feed",
+    "read_payload_field",
     "standings_of",
     "status_counts",
     "waiting_line",

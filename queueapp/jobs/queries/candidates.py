@@ -27,6 +27,11 @@ ORDER BY priority DESC, available_at, created_at, id LIMIT %(limit)s"""
 _RUNNING = """
 SELECT id FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT %(limit)s"""
 
+# Its index is as large as all slots together: what one worker holds is read out of it.
+_HELD_BY = """
+SELECT id FROM jobs WHERE status = 'running' AND locked_by = %(worker)s
+ORDER BY claimed_at, id LIMIT %(limit)s"""
+
 _FINISHED = "finished_at BETWEEN %(finished_from)s::timestamptz AND %(finished_to)s::timestamptz"
 _FINAL = f"""
 SELECT id FROM jobs WHERE status = '{{status}}' AND finished_at IS NOT NULL AND {_FINISHED}
@@ -144,6 +149,7 @@ def _parameters(where: JobFilter) -> dict[str, Any]:
         "producer": where.producer,
         "key": where.idempotency_key,
         "fingerprint": where.fingerprint,
+        "worker": where.worker,
         "priority_min": LEAST if least is None else least,
         "priority_max": MOST if most is None else most,
         **_span("available", where.available),
@@ -160,6 +166,8 @@ def _span(name: str, span: Span) -> dict[str, Any]:
 def _statement(where: JobFilter) -> str | None:
     if where.idempotency_key is not None:
         return _KEYED if where.producer is None else _KEYED_BY
+    if where.worker is not None:
+        return _HELD_BY
     if where.view is not None:
         return _OF_VIEW[where.view]
     if where.finished:

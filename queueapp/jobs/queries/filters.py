@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Text, func, literal_column
 
 from queueapp.jobs.models import Job
+from queueapp.jobs.queries.payload_fields import PayloadField, is_held
 from queueapp.jobs.queries.touched import is_touched_by
 from queueapp.jobs.status import Status
 
@@ -43,7 +44,8 @@ _SPANS = ("created", "available", "finished")
 class JobFilter:
     """What a list of jobs is narrowed to; empty fields narrow nothing.
 
-    ``priority_min`` and ``priority_max`` are both included. ``operation``: the id of an operation
+    ``priority_min`` and ``priority_max`` are both included, ``attempts_min`` likewise. ``worker``:
+    which of them runs them now, as ``locked_by`` names it. ``operation``: the id of an operation
     over many jobs that has moved them.
     """
 
@@ -57,6 +59,10 @@ class JobFilter:
     fingerprint: str | None = None
     idempotency_key: str | None = None
     operation: str | None = None
+    worker: str | None = None
+    attempts: int | None = None
+    attempts_min: int | None = None
+    payload: tuple[PayloadField, ...] = ()
     created: Span = ANY_TIME
     available: Span = ANY_TIME
     finished: Span = ANY_TIME
@@ -82,6 +88,7 @@ def read_filter(written: Mapping[str, Any]) -> JobFilter:
     read: dict[str, Callable[[Any], Any]] = {
         "status": _statuses,
         "view": View,
+        "payload": _fields,
         **dict.fromkeys(_SPANS, _span),
     }
     return JobFilter(**{name: read.get(name, _same)(value) for name, value in written.items()})
@@ -89,6 +96,10 @@ def read_filter(written: Mapping[str, Any]) -> JobFilter:
 
 def _statuses(names: Iterable[str]) -> tuple[Status, ...]:
     return tuple(Status(name) for name in names)
+
+
+def _fields(pairs: Iterable[Iterable[str]]) -> tuple[PayloadField, ...]:
+    return tuple(PayloadField(*pair) for pair in pairs)
 
 
 def _span(ends: Iterable[str | None]) -> Span:
@@ -102,13 +113,16 @@ def _same(value: Any) -> Any:
 def conditions(where: JobFilter) -> list[ColumnElement[bool]]:
     """The WHERE clause of ``where``, part by part: only what is present."""
     own = [*_of_status(where), *_of_view(where.view), *_of_columns(where), *_of_ranges(where)]
+    # What costs most comes last: the planner keeps the order of what it takes for equally dear.
+    own += [is_held(field) for field in where.payload]
     return own if where.operation is None else [*own, is_touched_by(where.operation)]
 
 
 def has_columns(where: JobFilter) -> bool:
     """Whether the rows themselves must be looked at, beyond a status or a view."""
     both = where.view is not None and bool(where.status)
-    narrowed = _of_columns(where) or _of_ranges(where) or where.operation is not None
+    others = where.payload or where.operation is not None
+    narrowed = _of_columns(where) or _of_ranges(where) or others
     return bool(narrowed) or both or where.view is View.RETRYING
 
 
@@ -133,13 +147,18 @@ def _of_columns(where: JobFilter) -> list[ColumnElement[bool]]:
         (Job.priority, where.priority),
         (Job.error_fingerprint, where.fingerprint),
         (Job.idempotency_key, where.idempotency_key),
+        (Job.attempts, where.attempts),
+        (Job.locked_by, where.worker),
     )
-    return [column == value for column, value in wanted if value is not None]
+    found = [column == value for column, value in wanted if value is not None]
+    # Nothing else has a holder, and an index knows what runs.
+    return found if where.worker is None else [*found, Job.status == _literal(Status.RUNNING)]
 
 
 def _of_ranges(where: JobFilter) -> list[ColumnElement[bool]]:
     at_least: tuple[tuple[Any, Any], ...] = (
         (Job.priority, where.priority_min),
+        (Job.attempts, where.attempts_min),
         (Job.created_at, where.created.start),
         (Job.available_at, where.available.start),
         (Job.finished_at, where.finished.start),

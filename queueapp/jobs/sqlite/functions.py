@@ -46,6 +46,19 @@ def _pretty(text: str | None) -> str | None:
     return None if text is None else json.dumps(json.loads(text), indent=4, ensure_ascii=False)
 
 
+def _contains(text: str, part: str) -> bool:
+    return _holds(json.loads(text), json.loads(part))
+
+
+def _holds(whole: Any, part: Any) -> bool:
+    """As PostgreSQL has it, for objects within objects and what is neither object nor list."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            name in whole and _holds(whole[name], value) for name, value in part.items()
+        )
+    return isinstance(whole, bool) == isinstance(part, bool) and bool(whole == part)
+
+
 def _nothing(*_: Any) -> None:
     """Settings of a session: SQLite has none of them."""
 
@@ -72,6 +85,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "leftmost": (2, _leftmost),
     "octet_length": (1, _octets),
     "jsonb_pretty": (1, _pretty),
+    "jsonb_contains": (2, _contains),
     "current_setting": (1, _no),
     "set_config": (3, _nothing),
     "pg_advisory_xact_lock": (1, _nothing),

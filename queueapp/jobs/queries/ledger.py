@@ -180,8 +180,8 @@ def _place_of(database: Database, at: datetime) -> Cursor | None:
     lowest, highest = 0, int(newest[0].xid)
     if not highest:
         return None  # SQLite numbers no transactions
-    while highest - lowest > 1:
-        middle = (lowest + highest) // 2
+    while highest > lowest:
+        middle = (lowest + highest + 1) // 2
         line = run(database, _LINE_OF_DAY, xid=str(middle), **days)
         if line and line[0].created_at >= at + _SLACK:
             highest = int(line[0].xid)

@@ -76,11 +76,13 @@ class Hidden:
     def _lines(self, lines: Iterable[str]) -> Iterator[str]:
         open_: list[tuple[int, str]] = []
         closing: str | None = None
+        masked = ""
         for line in lines:
             if closing is not None:
                 # What is hidden goes on to the line that closes it.
                 if line.rstrip(",") == closing:
                     closing = None
+                    yield masked + ("," if line.endswith(",") else "")
                 continue
             found = _NAMED.fullmatch(line)
             if found is None:
@@ -92,9 +94,13 @@ class Hidden:
             if not self.has(tuple(name for _, name in open_)):
                 yield line
                 continue
+            masked = f'{indent}"{name}": "{MARK}"'
             if value.strip() in ("{", "["):
                 closing = indent + ("}" if value.strip() == "{" else "]")
-            yield f'{indent}"{name}": "{MARK}"{"," if value.endswith(",") else ""}'
+            else:
+                yield masked + ("," if value.endswith(",") else "")
+        if closing is not None:
+            yield masked  # cut before its end
 
 
 NOTHING = Hidden()

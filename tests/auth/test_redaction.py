@@ -173,6 +173,8 @@ def test_the_text_of_a_page_is_masked_as_the_value_is(session: Session, job_id: 
     shown = hidden.of_text(text.text)
 
     assert json.loads(shown) == hidden.of_value(PAYLOAD)
+    more = hidden.of_text(json.dumps({"Password": {"a": 1}, "kept": [2]}, indent=4))
+    assert json.loads(more) == {"Password": MARK, "kept": [2]}
     # Of a beginning, wherever it is cut.
     for end in range(0, len(text.text), 7):
         assert not [secret for secret in SECRETS if secret in hidden.of_text(text.text[:end])]

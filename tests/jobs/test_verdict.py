@@ -197,6 +197,7 @@ def test_a_pause_is_amber_with_jobs_behind_it_and_red_after_a_while(scene: Scene
     assert found.level is Level.AMBER
     assert "paused by user:ana 13 h 53 min ago (migration): 1 job is due" in found.first.sentence
     assert found.first.step.text.startswith("Resume")
+    assert found.first.title == "Paused"
 
     assert judged(scene, thresholds=Thresholds(paused=200)).level is Level.RED
     control.resume(scene.session, actor="user:ana")
@@ -220,7 +221,8 @@ def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
     assert rules(found) == ["paused"]
     assert found.level is Level.RED
     assert "demo.echo was put on hold by user:bo" in found.first.sentence
-    assert "(provider down): 2 of its jobs are due." in found.first.sentence
+    assert "(provider down): 2 of its jobs wait, held. The oldest of" in found.first.sentence
+    assert found.first.title == "On hold"
     assert found.first.step.paths[0] == "/kinds/demo.echo"
 
 

@@ -38,8 +38,8 @@ RULES: tuple[Rule, ...] = (
         "paused",
         "Paused",
         _EITHER,
-        "The queue is paused or a kind is on hold, and jobs are due behind it; red once the oldest"
-        " is due for longer than `paused`.",
+        "The queue is paused or a kind is on hold (titled *On hold* where the queue runs), and jobs"
+        " are due behind it; red once the oldest is due for longer than `paused`.",
         "Lift the hold when the reason is gone.",
         ("paused_by", "paused_at", "reason", "due", "held_kinds", "held_due", "oldest_due_at"),
         ("controls", "line"),
@@ -88,7 +88,7 @@ RULES: tuple[Rule, ...] = (
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
         " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds"
         " that fail no more count for nothing.",
-        "Hold the kind until what it needs is back, or spread its retries.",
+        "Hold the kind until what it needs is back; lifting the hold can spread its retries.",
         ("starts", "retries", "kind", *_GROUP),
         ("hour",),
         failing.retry_storm,

@@ -32,6 +32,7 @@ from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
 from queueapp.jobs.verdict.facts import System
 from queueapp.jobs.verdict.minutes import read_minutes
 from queueapp.jobs.why import statement as why_statement
+from queueapp.jobs.why.words import moment
 from queueapp.jobs.workers import Connections
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.filling import FINISHED, analyze, fill
@@ -572,7 +573,7 @@ def test_the_error_of_another_kind_is_not_blamed(scene: Scene) -> None:
     scene.minutes(failed=60)
     scene.ended(60, Status.FAILED, kind="a.b", error_fingerprint="f1", error_class="KeyError")
     found = judged(scene)
-    assert found.first.sentence.endswith("failed, most of demo.echo.")
+    assert "failed, most of demo.echo; no job of it is failed or" in found.first.sentence
     # No list of jobs would have one that failed so.
     assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
 
@@ -620,12 +621,15 @@ def test_failures_are_over_when_the_newest_attempts_go_well(
     scene.worker()
     scene.minutes(failed=70, succeeded=30, upto=70)
     scene.minutes(1, **since)
+    if level is Level.RED:  # Not all were retried.
+        scene.ended(60, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
 
     found = judged(scene)
 
     assert found.level is level
     ended = sum(since.values())
-    said = f"most of demo.echo; of its {ended} attempts since "
+    cause = ": KeyError" if level is Level.RED else ""
+    said = f"most of demo.echo{cause}; of its {ended} attempts since "
     if level is Level.GREEN:
         assert rules(found) == ["healthy"]
         [note] = found.notes
@@ -634,9 +638,48 @@ def test_failures_are_over_when_the_newest_attempts_go_well(
         assert note.endswith(f" UTC {since.get('failed', 'none')} failed.")
     else:
         assert found.notes == ()
-        assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
+        log = "/events?event=failed&kind=demo.echo"
+        assert found.first.step.paths == ("/errors/f1" if cause else log,)
         assert (said in found.first.sentence) is ("failed" not in since)
         assert found.first.evidence["attempts_since"] == (0 if "failed" in since else ended)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_left"),
+    [
+        (None, False),
+        # Another story of the same kind, hours ago.
+        ({"finished_at": ago(7000)}, False),
+        ({"finished_at": ago(300)}, True),
+    ],
+)
+def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
+    scene: Scene, left: dict[str, Any] | None, is_left: bool
+) -> None:
+    """A poison was found, and its jobs were cancelled."""
+    scene.worker()
+    scene.minutes(retry_scheduled=60, succeeded=30, upto=70)
+    if left:
+        fields = {"error_fingerprint": "f1", "error_class": "KeyError", **left}
+        make_job(scene.session, Status.FAILED, kind=ECHO, **fields)
+        scene.session.commit()
+    # Perhaps some wait for a retry that is too far off to be seen.
+    bad = judged(scene).first
+    scene.minutes(1, succeeded=1)
+    found = judged(scene).first
+
+    assert (bad.level, bad.evidence["clears_at"]) == (Level.RED, None)
+    clears_at = found.evidence["clears_at"]
+    if is_left:
+        assert (found.level, clears_at) == (Level.RED, None)
+        return
+    assert found.level is Level.AMBER
+    assert f"nothing is left to do: this clears by itself by {moment(clears_at)}, unless" in (
+        found.sentence
+    )
+    assert found.step.text.startswith("Nothing more")
+    # The last line that counts began 130 s ago; it counts for ten minutes and a half.
+    assert 300 <= (clears_at - judged(scene).as_of).total_seconds() <= 500
 
 
 def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:
@@ -654,6 +697,7 @@ def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene
     scene.worker()
     scene.minutes(failed=70, upto=70)
     scene.minutes(1, kind="a.b", succeeded=60)
+    scene.ended(60, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
     assert judged(scene).level is Level.RED
 
     # Somebody has seen to it, and may come back to it from the same place.
@@ -661,7 +705,7 @@ def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene
     scene.session.commit()
     found = judged(scene)
     assert (found.first.rule, found.level) == ("failing", Level.AMBER)
-    assert found.first.sentence.endswith("failed, most of demo.echo; it is on hold.")
+    assert found.first.sentence.endswith("failed, most of demo.echo: KeyError; it is on hold.")
     assert found.first.step.text.startswith("Unhold it when")
 
 

@@ -101,11 +101,12 @@ RULES: tuple[Rule, ...] = (
         " attempts at the least; red from `failing_red` on, unless the kind with most is on hold."
         " Those of a kind that fails no more count for nothing: since the last minute in which more"
         " than `failing` of its attempts did, `least` have ended, or as many as failed, and half as"
-        " large a part of them failed at the most. From a quarter of that on it is amber.",
+        " large a part of them failed at the most. From a quarter of that on it is amber, and once"
+        " no job is left that failed so or waits for a retry.",
         "Look at the first group of errors.",
         (
             *("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),
-            *("failing_until", "attempts_since"),
+            *("failing_until", "attempts_since", "clears_at"),
         ),
         ("hour",),
         failing.failing,
@@ -206,6 +207,8 @@ FIELDS: dict[str, str] = {
     " time counts when it is due",
     "attempts": "attempts that ended in success or failure, in the ten minutes",
     "attempts_since": "attempts of the kind that ended after `failing_until`",
+    "clears_at": "when it ends by itself at the latest, where no job of it is left; null: one is,"
+    " or that is not known",
     "days_ahead": "days after today that the ledger has partitions for; -1: not even today's",
     "deployed_at": "when the newest `QUEUE_RELEASE` was first seen, if another one was before it",
     "drain_s": "seconds until nothing is due at the present pace if no job came any more",

@@ -102,6 +102,16 @@ def test_a_queue_at_work_is_healthy_with_its_pace(scene: Scene) -> None:
     assert found.first.evidence["live_workers"] == 1
 
 
+def test_what_no_minute_counts_yet_is_not_said_to_be_nothing(scene: Scene) -> None:
+    """A pause was lifted a moment ago, and all that waited has ended since."""
+    scene.worker()
+    scene.minutes(enqueued=1)
+    assert "0/min ended · 1" in judged(scene).first.sentence
+
+    scene.ended(1)
+    assert "0/min ended in the last whole minutes · 1" in judged(scene).first.sentence
+
+
 # No workers
 
 

@@ -46,6 +46,27 @@ def database_url(text: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
+def place_of(url: str) -> str:
+    """Where a database is, for people: ``db:5432/queue``; neither who asks nor the password."""
+    parts = make_url(url)
+    if parts.get_backend_name() == "sqlite":
+        return parts.database or ""
+    told, ports = parts.query.get("host", ()), parts.query.get("port", ())
+    hosts = [*([parts.host] if parts.host else []), *_each(told)] or ["localhost"]
+    ports_of = _each(ports) or [str(parts.port or 5432)]
+    if len(ports_of) < len(hosts):
+        ports_of = ports_of[:1] * len(hosts)
+    places = (
+        f"{host}:{port or 5432}" if not host.startswith("/") else host
+        for host, port in zip(hosts, ports_of, strict=False)
+    )
+    return f"{','.join(places)}/{parts.database or ''}"
+
+
+def _each(told: str | tuple[str, ...]) -> list[str]:
+    return [one for text in ([told] if isinstance(told, str) else told) for one in text.split(",")]
+
+
 def _check_options(url: URL) -> None:
     """Refuse options that no connection would be made with."""
     try:

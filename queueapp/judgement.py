@@ -14,9 +14,11 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from queueapp.config import Settings
+from queueapp.connections import address_of
+from queueapp.database_address import place_of
 from queueapp.errors import DatabaseUnavailable, QueueError
 from queueapp.extensions import db
-from queueapp.jobs.verdict import Facts, Level, Unread, Verdict, judge, not_known, read
+from queueapp.jobs.verdict import Facts, Level, Step, Unread, Verdict, judge, not_known, read
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
 from queueapp.shared import Shared, Snapshot, life_s, wait_s
@@ -58,20 +60,20 @@ def shared(app: Flask) -> Shared[Look]:
     return found
 
 
-def present(app: Flask, **asked: float | None) -> Look:
-    """The shared look, at most ``LIFE_S`` old while the database answers; ``asked``: of ``get``."""
-    return aged(shared(app).get(**asked))
+def present(app: Flask, *, wait_s: float | None = None, life_s: float | None = None) -> Look:
+    """The shared look, at most ``LIFE_S`` old while the database answers; see ``Shared.get``."""
+    return aged(shared(app).get(wait_s=wait_s, life_s=life_s), app)
 
 
 def recent(app: Flask, **asked: float | None) -> Look:
     """The shared look at once, if it is not old: what a page beside it needs."""
-    return aged(shared(app).soon(**asked))
+    return aged(shared(app).soon(**asked), app)
 
 
 def at_hand(app: Flask) -> Look | None:
     """The shared look as it is, without reading; None before the first one."""
     snapshot = shared(app).peek()
-    return aged(snapshot) if snapshot.value else None
+    return aged(snapshot, app) if snapshot.value else None
 
 
 def look(app: Flask) -> Look:
@@ -87,7 +89,7 @@ def look_or_say_why(app: Flask) -> Look:
     try:
         return look(app)
     except (SQLAlchemyError, psycopg.Error, QueueError, LocalPostgresUnavailable) as error:
-        return aged(Snapshot[Look](None, 0.0, name_failure(error)))
+        return aged(Snapshot[Look](None, 0.0, name_failure(error)), app)
 
 
 def _read(connection: Connection, settings: Settings) -> Facts:
@@ -100,23 +102,38 @@ def _read(connection: Connection, settings: Settings) -> Facts:
     )
 
 
-def aged(snapshot: Snapshot[Look]) -> Look:
-    """What a look is worth at its age: one that is too old says nothing of now."""
+def aged(snapshot: Snapshot[Look], app: Flask) -> Look:
+    """What a look of ``app`` is worth at its age: one that is too old says nothing of now."""
     failure = snapshot.why_not
     if snapshot.value is None:
-        return Look(_unknown(Unread("queue", failure), ()), None)
+        return Look(_unknown(app, Unread("queue", failure)), None)
     if snapshot.present is not None:
         return replace(snapshot.value, age_s=snapshot.age_s)
     old = snapshot.value.verdict
     reason = f"{failure}; what stands below is {span(snapshot.age_s)} old"
-    found = replace(_unknown(Unread("queue", reason), ()), as_of=old.as_of)
+    found = replace(_unknown(app, Unread("queue", reason)), as_of=old.as_of)
     others = tuple(one for one in old.findings if one.level in (Level.AMBER, Level.RED))
     return Look(replace(found, others=others), snapshot.value.facts, snapshot.age_s)
 
 
-def _unknown(unread: Unread, others: tuple[()]) -> Verdict:
+def _unknown(app: Flask, unread: Unread) -> Verdict:
     said = f"The queue could not be read: {unread.reason}."
-    return Verdict(not_known(unread, sentence=said), others, datetime.now(UTC), (unread,))
+    # No page would tell more: each asks the same database.
+    found = replace(not_known(unread, sentence=said), step=Step(_what_to_check(app)))
+    return Verdict(found, (), datetime.now(UTC), (unread,))
+
+
+def _what_to_check(app: Flask) -> str:
+    address = address_of(app)
+    if address.is_local:
+        return "Is the local PostgreSQL under `instance/` running? Start the command again."
+    place = place_of(address.settings.database_url)
+    if address.settings.is_sqlite:
+        return f"Is the file {place} there, and can it be written? `flask system` tells more."
+    return (
+        f"Does PostgreSQL run at {place}, and does it take connections? Look at its log;"
+        " `flask system` tells more where it can be run."
+    )
 
 
 def name_failure(error: Exception) -> str | None:

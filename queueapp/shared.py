@@ -112,11 +112,14 @@ class Shared(Generic[T]):
         self._tried_at: float | None = None
         self._failure: str | None = None
 
-    def get(self, *, wait_s: float | None = None, life_s: float | None = None) -> Snapshot[T]:
+    def get(
+        self, *, wait_s: float | None = None, life_s: float | None = None, begun: bool = False
+    ) -> Snapshot[T]:
         """A reading that is fresh, or the present one while a newer one is on its way.
 
         Waits ``wait_s`` at most where there is none to be given, or a very old one. ``life_s``: how
-        old a fresh one may be at least for whoever asks now; None: as for everybody.
+        old a fresh one may be at least for whoever asks now; None: as for everybody. ``begun``:
+        what ``begin`` gave whoever asks.
         """
         with self._lock:
             if self._is_fresh(life_s):
@@ -125,7 +128,7 @@ class Shared(Generic[T]):
             if flight is None or flight.is_lost:
                 flight, mine = _Flight(), True
                 self._flight = flight
-            elif self._failure or self._snapshot().present is not None:
+            elif not begun and self._has_word():
                 return self._snapshot()
         if mine:
             self._begin(flight)
@@ -140,10 +143,19 @@ class Shared(Generic[T]):
         serves = self.life_s > 0 and self.peek().present is not None
         return self.get(wait_s=0.0 if serves else wait_s, life_s=life_s)
 
-    def begin(self, *, life_s: float | None = None) -> None:
-        """Have it read if that is due, for ``get`` in a moment; nobody waits for it meanwhile."""
-        if self.life_s > 0:
-            self.get(wait_s=0.0, life_s=life_s)
+    def begin(self, *, life_s: float | None = None) -> bool:
+        """Have it read if that is due, for ``get`` in a moment; nobody waits for it meanwhile.
+
+        True: it was begun for whoever asked, who may wait for it whatever the last try came to.
+        """
+        if not self.life_s:
+            return False
+        with self._lock:
+            if self._is_fresh(life_s) or (self._flight and not self._flight.is_lost):
+                return False
+            flight = self._flight = _Flight()
+        self._begin(flight)
+        return True
 
     def peek(self) -> Snapshot[T]:
         """The present one, whatever its age; nothing is read."""
@@ -193,6 +205,15 @@ class Shared(Generic[T]):
         # Where everybody looks for himself, so does whoever would take an older one.
         life_s = max(self.life_s, life_s or 0.0) if self.life_s else 0.0
         return self._tried_at is not None and time.monotonic() < self._tried_at + life_s
+
+    def _has_word(self) -> bool:
+        """Whether there is something of now to be told while a newer one is on its way.
+
+        A failure of long ago is none: nobody has asked since, and it may be over.
+        """
+        if self._failure and self._tried_at is not None:
+            return time.monotonic() <= self._tried_at + OLD_S
+        return self._snapshot().present is not None
 
     def _snapshot(self) -> Snapshot[T]:
         if self._value is None:

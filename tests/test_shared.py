@@ -187,6 +187,35 @@ def test_after_a_failure_one_finds_out_and_nobody_waits_with_it(source: Source) 
     assert {other.failure for other in others} == {"no answer"}
 
 
+@pytest.mark.parametrize("first", ["who has it begun", "who comes long after"])
+def test_a_failure_that_may_be_over_is_told_to_nobody_who_can_wait(
+    source: Source, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """The first look after an outage: the page begins it, looks at something else, and asks."""
+    reading = Shared(source, life_s=1e-9, name_failure=str)
+    reading.get()
+    source.fails = ValueError("no answer")
+    assert reading.get().failure == "no answer"
+    source.fails = None
+    source.gate.clear()
+    source.begun.clear()
+    begun = reading.begin()
+    assert begun
+    assert not reading.begin(), "it is on its way"
+    assert source.begun.wait(30)
+    if first == "who comes long after":
+        begun = False
+        assert reading.get().failure == "no answer"
+        monkeypatch.setattr(shared, "OLD_S", -1.0)
+    with ThreadPoolExecutor(1) as pool:
+        one = pool.submit(reading.get, wait_s=30, begun=begun)
+        threading.Timer(0.05, source.gate.set).start()
+
+        found = one.result(30)
+        assert found.failure is None
+        assert found.value == source.reads
+
+
 def test_who_would_take_an_older_one_is_given_it(source: Source) -> None:
     reading = Shared(source, life_s=0.001)
     assert reading.get().value == 1

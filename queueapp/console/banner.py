@@ -74,7 +74,8 @@ def mark(look: Look) -> str:
     if verdict.level is Level.GREEN:
         told = verdict.first.evidence
         shown = [told[name] for name in ("ended_per_minute", "live_workers", "waits_for")]
-        return repr((shown, bool(told["due"]), verdict.notes))
+        paced = verdict.first.sentence.partition(" · ")[2]
+        return repr((shown, bool(told["due"]), paced, verdict.notes))
     return repr([(one.rule, one.level, one.sentence) for one in verdict.findings] + [verdict.notes])
 
 

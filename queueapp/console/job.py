@@ -75,7 +75,10 @@ def _blame(job: Job) -> Finding | None:
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
     findings = judgement.present(app).verdict.findings
     killers = (one for one in findings if one.rule == "worker_killer")
-    return next((one for one in killers if one.evidence["job_id"] == job.id), None)
+    found = next((one for one in killers if one.evidence["job_id"] == job.id), None)
+    # The look may be from before it ended: what was to be done then is done.
+    is_past = Status(job.status) in FINAL and found and found.evidence["status"] != job.status
+    return None if is_past else found
 
 
 @dataclass(frozen=True)

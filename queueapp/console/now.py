@@ -35,11 +35,11 @@ def now() -> Response:
     app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
     reading, began = overview.shared(app), monotonic()
     # Side by side.
-    reading.begin(life_s=timer_life_s())
+    begun = reading.begin(life_s=timer_life_s())
     look = judgement.present(app, life_s=timer_life_s())
     # Who has waited for the one in vain does not wait for the other as well.
     wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
-    found = reading.get(life_s=timer_life_s(), wait_s=wait_s)
+    found = reading.get(life_s=timer_life_s(), wait_s=wait_s, begun=begun)
     if found.value is None:
         raise judgement.unavailable(found)
     seen, old = found.value, _old(found, look)

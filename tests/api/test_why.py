@@ -125,6 +125,10 @@ def test_a_job_due_later_says_which_event_moved_it(
     found = why(scheduled.id)
     assert found["rule"] == "due_later"
     assert found["sentence"].startswith("It is due in 4 min 5")
+    assert found["next_step"] == "Wait until it is due."
+    lost = make_job(session, delay_s=300, attempts=2, error_class="LeaseLost")
+    session.commit()
+    assert why(lost.id)["next_step"].startswith("Find out what became of its workers")
     assert found["evidence"]["moved_by"]["event"] == "enqueued"
     assert 290 < found["evidence"]["due_in_s"] < 300
     assert also(found) == []

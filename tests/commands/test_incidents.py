@@ -255,7 +255,7 @@ def test_leases_of_a_dead_worker_end_by_themselves(session: Session, database_ur
 def test_the_page_of_a_job_that_takes_workers_down_says_so(
     client: FlaskClient, session: Session
 ) -> None:
-    """It is where the banner leads, and beside it stands only that the job waits."""
+    """It is where the banner leads, and nothing beside it says to wait."""
     make(session, "killer")
     job_id = session.scalar(sa.select(Job.id).where(Job.kind == IMPORT))
 
@@ -263,6 +263,8 @@ def test_the_page_of_a_job_that_takes_workers_down_says_so(
 
     assert f"Worker killer. Job {job_id} ({IMPORT}) was running when 3 workers vanished" in page
     assert "Hold or cancel the job before it takes the next worker." in page
+    assert "Wait until it is due" not in page
+    assert "Find out what became of its workers" not in page
 
 
 def test_a_pause_and_jobs_of_others_are_left_alone(session: Session, database_url: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import make_url
 
-from queueapp.database_address import database_url
+from queueapp.database_address import database_url, place_of
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,19 @@ def test_an_option_that_no_connection_is_made_with_is_named(option: str, said: s
         database_url(f"postgresql://u:hunter2@host/db?{option}")
 
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://me:secret@db.example:5433/queue?sslmode=require", "db.example:5433/queue"),
+        ("postgresql://me:secret@db/queue", "db:5432/queue"),
+        ("postgresql://me:secret@a:1,b:2/queue", "a:1,b:2/queue"),
+        ("postgresql://a,b/queue", "a:5432,b:5432/queue"),
+        ("postgresql:///queue?host=/run/pg&user=me&password=secret", "/run/pg/queue"),
+        ("postgresql:///queue", "localhost:5432/queue"),
+        ("sqlite:////srv/queue.db", "/srv/queue.db"),
+    ],
+)
+def test_where_it_is_can_be_told_without_its_secrets(url: str, place: str) -> None:
+    assert place_of(database_url(url)) == place

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy.orm import Session
 
+from queueapp import judgement
 from queueapp.jobs import control, queries, transitions
 from queueapp.jobs.queries import bodies
 from queueapp.jobs.status import FINAL, Status
+from queueapp.jobs.verdict import Finding, Level, Step, Verdict
+from queueapp.judgement import Look
 from tests.console.conftest import Console, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
@@ -142,6 +146,33 @@ def test_a_waiting_job_says_why_and_what_to_do(console: Console, session: Sessio
     assert "Ask who paused it" in words(page)
     assert "Also: No worker is running" in words(page)
     assert f'href="/api/jobs/{job.id}/why"' in page
+
+
+@pytest.mark.parametrize(
+    ("status", "is_told"),
+    [(Status.QUEUED, True), (Status.FAILED, False), (Status.CANCELLED, False)],
+)
+def test_what_was_to_be_done_about_a_job_is_told_until_it_ends(
+    console: Console,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    status: Status,
+    is_told: bool,
+) -> None:
+    """The verdict may be from a moment before somebody cancelled it."""
+    job = make_job(session, status, error_class="LeaseLost")
+    session.commit()
+    told = {"job_id": job.id, "status": "queued"}
+    step = Step("Hold or cancel the job.")
+    finding = Finding("worker_killer", "Killer", Level.RED, "It kills.", step, None, told)
+    look = Look(Verdict(finding, (), datetime.now(UTC)), None)
+    monkeypatch.setattr(judgement, "present", lambda *_, **__: look)
+
+    shown = words(console.get(f"/jobs/{job.id}"))
+
+    assert ("Hold or cancel the job." in shown) is is_told
+    # One step and no other.
+    assert "Start flask work" not in shown
 
 
 @pytest.mark.parametrize("status", FINAL)

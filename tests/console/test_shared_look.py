@@ -12,6 +12,7 @@ from flask import Flask, template_rendered
 
 from queueapp import create_app, judgement, shared
 from queueapp.console import overview
+from queueapp.database_address import place_of
 from queueapp.extensions import db
 from queueapp.jobs.queries import clock, depth, failures
 from queueapp.jobs.status import Status
@@ -155,6 +156,9 @@ def test_without_the_database_the_page_stays_and_turns_grey(
     shown = words(answer.text)
     assert "Unknown The queue could not be read: the database does not answer; what" in shown
     assert "came and ended per minute 0 / 30" in shown
+    # No page would tell more.
+    assert f"Next: Does PostgreSQL run at {place_of(proxy.url)}, and does it take" in shown
+    assert answer.text.partition("<b>Next:</b>")[2].lstrip().startswith("Does PostgreSQL run")
     found = client.get("/healthz").json
     assert found is not None
     assert (found["status"], found["verdict"]) == ("ok", "unknown")

@@ -32,6 +32,7 @@ from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
 from queueapp.jobs.verdict.facts import System
 from queueapp.jobs.verdict.minutes import read_minutes
 from queueapp.jobs.why import statement as why_statement
+from queueapp.jobs.why.words import moment
 from queueapp.jobs.workers import Connections
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.filling import FINISHED, analyze, fill
@@ -99,6 +100,16 @@ def test_a_queue_at_work_is_healthy_with_its_pace(scene: Scene) -> None:
     assert rules(found) == ["healthy"]
     assert "212/min ended · 1 of 1 workers is alive." in found.first.sentence
     assert found.first.evidence["live_workers"] == 1
+
+
+def test_what_no_minute_counts_yet_is_not_said_to_be_nothing(scene: Scene) -> None:
+    """A pause was lifted a moment ago, and all that waited has ended since."""
+    scene.worker()
+    scene.minutes(enqueued=1)
+    assert "0/min ended · 1" in judged(scene).first.sentence
+
+    scene.ended(1)
+    assert "0/min ended in the last whole minutes · 1" in judged(scene).first.sentence
 
 
 # No workers
@@ -197,6 +208,7 @@ def test_a_pause_is_amber_with_jobs_behind_it_and_red_after_a_while(scene: Scene
     assert found.level is Level.AMBER
     assert "paused by user:ana 13 h 53 min ago (migration): 1 job is due" in found.first.sentence
     assert found.first.step.text.startswith("Resume")
+    assert found.first.title == "Paused"
 
     assert judged(scene, thresholds=Thresholds(paused=200)).level is Level.RED
     control.resume(scene.session, actor="user:ana")
@@ -220,7 +232,8 @@ def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
     assert rules(found) == ["paused"]
     assert found.level is Level.RED
     assert "demo.echo was put on hold by user:bo" in found.first.sentence
-    assert "(provider down): 2 of its jobs are due." in found.first.sentence
+    assert "(provider down): 2 of its jobs wait, held. The oldest of" in found.first.sentence
+    assert found.first.title == "On hold"
     assert found.first.step.paths[0] == "/kinds/demo.echo"
 
 
@@ -570,7 +583,7 @@ def test_the_error_of_another_kind_is_not_blamed(scene: Scene) -> None:
     scene.minutes(failed=60)
     scene.ended(60, Status.FAILED, kind="a.b", error_fingerprint="f1", error_class="KeyError")
     found = judged(scene)
-    assert found.first.sentence.endswith("failed, most of demo.echo.")
+    assert "failed, most of demo.echo; no job of it is failed or" in found.first.sentence
     # No list of jobs would have one that failed so.
     assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
 
@@ -618,12 +631,15 @@ def test_failures_are_over_when_the_newest_attempts_go_well(
     scene.worker()
     scene.minutes(failed=70, succeeded=30, upto=70)
     scene.minutes(1, **since)
+    if level is Level.RED:  # Not all were retried.
+        scene.ended(60, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
 
     found = judged(scene)
 
     assert found.level is level
     ended = sum(since.values())
-    said = f"most of demo.echo; of its {ended} attempts since "
+    cause = ": KeyError" if level is Level.RED else ""
+    said = f"most of demo.echo{cause}; of its {ended} attempts since "
     if level is Level.GREEN:
         assert rules(found) == ["healthy"]
         [note] = found.notes
@@ -632,9 +648,48 @@ def test_failures_are_over_when_the_newest_attempts_go_well(
         assert note.endswith(f" UTC {since.get('failed', 'none')} failed.")
     else:
         assert found.notes == ()
-        assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
+        log = "/events?event=failed&kind=demo.echo"
+        assert found.first.step.paths == ("/errors/f1" if cause else log,)
         assert (said in found.first.sentence) is ("failed" not in since)
         assert found.first.evidence["attempts_since"] == (0 if "failed" in since else ended)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_left"),
+    [
+        (None, False),
+        # Another story of the same kind, hours ago.
+        ({"finished_at": ago(7000)}, False),
+        ({"finished_at": ago(300)}, True),
+    ],
+)
+def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
+    scene: Scene, left: dict[str, Any] | None, is_left: bool
+) -> None:
+    """A poison was found, and its jobs were cancelled."""
+    scene.worker()
+    scene.minutes(retry_scheduled=60, succeeded=30, upto=70)
+    if left:
+        fields = {"error_fingerprint": "f1", "error_class": "KeyError", **left}
+        make_job(scene.session, Status.FAILED, kind=ECHO, **fields)
+        scene.session.commit()
+    # Perhaps some wait for a retry that is too far off to be seen.
+    bad = judged(scene).first
+    scene.minutes(1, succeeded=1)
+    found = judged(scene).first
+
+    assert (bad.level, bad.evidence["clears_at"]) == (Level.RED, None)
+    clears_at = found.evidence["clears_at"]
+    if is_left:
+        assert (found.level, clears_at) == (Level.RED, None)
+        return
+    assert found.level is Level.AMBER
+    assert f"nothing is left to do: this clears by itself by {moment(clears_at)}, unless" in (
+        found.sentence
+    )
+    assert found.step.text.startswith("Nothing more")
+    # The last line that counts began 130 s ago; it counts for ten minutes and a half.
+    assert 300 <= (clears_at - judged(scene).as_of).total_seconds() <= 500
 
 
 def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:
@@ -652,6 +707,7 @@ def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene
     scene.worker()
     scene.minutes(failed=70, upto=70)
     scene.minutes(1, kind="a.b", succeeded=60)
+    scene.ended(60, Status.FAILED, error_fingerprint="f1", error_class="KeyError")
     assert judged(scene).level is Level.RED
 
     # Somebody has seen to it, and may come back to it from the same place.
@@ -659,7 +715,7 @@ def test_other_kinds_that_go_well_do_not_make_up_for_one_that_fails(scene: Scene
     scene.session.commit()
     found = judged(scene)
     assert (found.first.rule, found.level) == ("failing", Level.AMBER)
-    assert found.first.sentence.endswith("failed, most of demo.echo; it is on hold.")
+    assert found.first.sentence.endswith("failed, most of demo.echo: KeyError; it is on hold.")
     assert found.first.step.text.startswith("Unhold it when")
 
 

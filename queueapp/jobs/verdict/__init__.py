@@ -81,7 +81,7 @@ def _healthy(facts: Facts) -> Finding:
     why = why_it_waits(facts)
     waits = f"{waits}: {why[1]}" if why else waits
     parts = [waits or "Nothing is due"]
-    parts += [f"{per_minute(pace)} ended"] if pace is not None else []
+    parts += [f"{per_minute(pace)} ended{numbers.as_of_ends}"] if pace is not None else []
     parts.append(share_of_workers(alive, facts.expected_workers).lower())
     return Finding(
         HEALTHY,

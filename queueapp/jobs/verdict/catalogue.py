@@ -38,8 +38,8 @@ RULES: tuple[Rule, ...] = (
         "paused",
         "Paused",
         _EITHER,
-        "The queue is paused or a kind is on hold, and jobs are due behind it; red once the oldest"
-        " is due for longer than `paused`.",
+        "The queue is paused or a kind is on hold (titled *On hold* where the queue runs), and jobs"
+        " are due behind it; red once the oldest is due for longer than `paused`.",
         "Lift the hold when the reason is gone.",
         ("paused_by", "paused_at", "reason", "due", "held_kinds", "held_due", "oldest_due_at"),
         ("controls", "line"),
@@ -88,7 +88,7 @@ RULES: tuple[Rule, ...] = (
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
         " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds"
         " that fail no more count for nothing.",
-        "Hold the kind until what it needs is back, or spread its retries.",
+        "Hold the kind until what it needs is back; lifting the hold can spread its retries.",
         ("starts", "retries", "kind", *_GROUP),
         ("hour",),
         failing.retry_storm,
@@ -101,11 +101,12 @@ RULES: tuple[Rule, ...] = (
         " attempts at the least; red from `failing_red` on, unless the kind with most is on hold."
         " Those of a kind that fails no more count for nothing: since the last minute in which more"
         " than `failing` of its attempts did, `least` have ended, or as many as failed, and half as"
-        " large a part of them failed at the most. From a quarter of that on it is amber.",
+        " large a part of them failed at the most. From a quarter of that on it is amber, and once"
+        " no job is left that failed so or waits for a retry.",
         "Look at the first group of errors.",
         (
             *("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),
-            *("failing_until", "attempts_since"),
+            *("failing_until", "attempts_since", "clears_at"),
         ),
         ("hour",),
         failing.failing,
@@ -206,6 +207,8 @@ FIELDS: dict[str, str] = {
     " time counts when it is due",
     "attempts": "attempts that ended in success or failure, in the ten minutes",
     "attempts_since": "attempts of the kind that ended after `failing_until`",
+    "clears_at": "when it ends by itself at the latest, where no job of it is left; null: one is,"
+    " or that is not known",
     "days_ahead": "days after today that the ledger has partitions for; -1: not even today's",
     "deployed_at": "when the newest `QUEUE_RELEASE` was first seen, if another one was before it",
     "drain_s": "seconds until nothing is due at the present pace if no job came any more",

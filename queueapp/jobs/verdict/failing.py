@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from queueapp.jobs.status import Event
-from queueapp.jobs.verdict.facts import Facts, Group, KindCounts, Suspect
+from queueapp.jobs.verdict.facts import Facts, Group, Groups, KindCounts, Suspect
 from queueapp.jobs.verdict.findings import Level
-from queueapp.jobs.verdict.minutes import Minute, last, lasting_since, total
+from queueapp.jobs.verdict.minutes import LATE_S, Minute, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES
 from queueapp.jobs.verdict.words import percent
 from queueapp.jobs.why.words import counted, moment, span
 
 STORM_S = 300.0
 FAILING_S = 600.0
 _UNHOLD = "Unhold it when what it needs is back."
-_LOOK = "Look at these failures in the log: no job waits with one, or ended so."
+_LOOK = "Look at these failures in the log: no job looked at waits with one, or ended so."
+_DONE = "Nothing more; the log has these failures."
 # Workers that have vanished with a job, and how long ago the last of them at the most.
 LEAST_KILLED, KILLER_S = 2, 3600.0
 
@@ -105,8 +108,9 @@ def failing(facts: Facts) -> Said | None:
     if attempts < limits.least or still <= limits.failing * attempts:
         return None
     kind = max(_sick(facts), key=lambda one: one.failures, default=None)
-    group, is_held = _group(facts, kind.kind if kind else None), _is_held(facts, kind)
-    is_mending = is_held or (kind is not None and kind.is_mending(limits.least))
+    group, is_held = _group(facts, kind.kind if kind else None, FAILING_S), _is_held(facts, kind)
+    clears_at = None if group or is_held else _clears_at(facts, kind)
+    is_mending = is_held or clears_at or (kind is not None and kind.is_mending(limits.least))
     deployed_at = facts.signs.deployed_at if facts.signs else None
     new = bool(group and deployed_at and group.ever_at and group.ever_at > deployed_at)
     named = f", most of {kind.kind}" if kind else ""
@@ -114,6 +118,7 @@ def failing(facts: Facts) -> Said | None:
     if new and deployed_at:
         named += f", new since the deploy of {moment(deployed_at)}"
     named += "; it is on hold" if is_held else _since_then(kind)
+    named += _clears(clears_at)
     is_red = still > limits.failing_red * attempts and not is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
@@ -129,10 +134,43 @@ def failing(facts: Facts) -> Said | None:
             "deployed_at": deployed_at,
             "failing_until": kind and kind.bad_at,
             "attempts_since": kind.since if kind else 0,
+            "clears_at": clears_at,
         },
         _paths(facts, group, kind),
-        _UNHOLD if is_held else None if group else _LOOK,
+        _UNHOLD if is_held else _DONE if clears_at else None if group else _LOOK,
     )
+
+
+def _clears(at: datetime | None) -> str:
+    if at is None:
+        return ""
+    return (
+        "; no job of it is failed or waits for a retry any more, nothing is left to do: this clears"
+        f" by itself by {moment(at)}, unless new ones fail"
+    )
+
+
+def _clears_at(facts: Facts, kind: KindCounts | None) -> datetime | None:
+    """Until when it lasts at the most, where no job is left of it; None where one may be.
+
+    Jobs that are to be tried again are not all looked at: a line in which the kind goes well tells.
+    """
+    groups, minutes = facts.groups, facts.hour.minutes if facts.hour else []
+    if kind is None or groups is None or not _is_all(facts, groups):
+        return None
+    is_retried = bool(minutes[-1].count(Event.RETRY_SCHEDULED))
+    if is_retried and kind.bad_at and kind.bad_at >= minutes[-1].at:
+        return None
+    limit = facts.thresholds.failing
+    bad = (one.since for one in minutes if one.failures > limit * one.attempts)
+    return max(bad, default=facts.now) + timedelta(seconds=FAILING_S + LATE_S)
+
+
+def _is_all(facts: Facts, groups: Groups) -> bool:
+    """Whether the groups are all that have failed of late."""
+    is_back = groups.failed < MOST_FAILURES or facts.age_s(groups.back_to) > FAILING_S + LATE_S
+    is_whole = len(groups.groups) < GROUPS or not groups.groups[-1].lately
+    return is_back and is_whole and groups.retrying < MOST_FAILURES
 
 
 def is_over(facts: Facts) -> str | None:
@@ -178,10 +216,21 @@ def _part_of_sick(facts: Facts, of: Callable[[KindCounts], int]) -> float:
     return sum(of(one) for one in _sick(facts)) / every if every else 1.0
 
 
-def _group(facts: Facts, kind: str | None) -> Group | None:
-    """The first group that has hit the kind; of all without one. What is not known is None."""
+def _group(facts: Facts, kind: str | None, within_s: float | None = None) -> Group | None:
+    """The first group that has hit the kind; of all without one. What is not known is None.
+
+    ``within_s``: one that has a failure within this, or a job to be tried again.
+    """
     groups = facts.groups.groups if facts.groups else ()
-    return next((one for one in groups if kind is None or kind in one.hit), None)
+    return next(
+        (
+            one
+            for one in groups
+            if (kind is None or kind in one.hit)
+            and (within_s is None or one.retrying or facts.age_s(one.last_at) <= within_s + LATE_S)
+        ),
+        None,
+    )
 
 
 def _of_group(group: Group | None) -> dict[str, str | None]:

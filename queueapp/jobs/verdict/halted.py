@@ -11,7 +11,7 @@ from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import total
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.since import latest, resumed_at, working_since
-from queueapp.jobs.verdict.words import due, name_of, share_of_workers
+from queueapp.jobs.verdict.words import due, its_jobs, name_of, share_of_workers
 from queueapp.jobs.why.facts import Worker
 from queueapp.jobs.why.words import because, counted, span, till
 
@@ -81,7 +81,7 @@ def _left(facts: Facts) -> str:
 
 
 def paused(facts: Facts) -> Said | None:
-    """Somebody stopped the queue or a kind, and jobs are due behind it."""
+    """Somebody stopped the queue or a kind, and jobs wait behind it."""
     controls, line = facts.controls, facts.line
     assert controls is not None
     assert line is not None
@@ -95,11 +95,11 @@ def paused(facts: Facts) -> Said | None:
     parts = [_pause(facts, pause)] if pause else []
     parts += [_hold(facts, one) for one in held[:1]]
     if len(held) > 1:
-        parts.append(f"{counted(len(held) - 1, 'more kind')} on hold with due jobs")
+        parts.append(f"{counted(len(held) - 1, 'more kind')} on hold with jobs that wait")
     first = pause or controls.latest.get(f"kind:{held[0].kind}" if held else "")
     return Said(
         Level.RED if waited > facts.thresholds.paused else Level.AMBER,
-        f"{'; '.join(parts)}. The oldest of them is due for {span(waited)}.",
+        f"{'; '.join(parts)}. The oldest of them has waited {span(waited)}.",
         first.at if first else None,
         {
             "paused_by": pause and pause.actor,
@@ -112,6 +112,7 @@ def paused(facts: Facts) -> Said | None:
         },
         (_RESUME if pause else _hold_paths(held[0])),
         "Resume the queue when the reason is gone." if pause else None,
+        None if pause else "On hold",
     )
 
 
@@ -130,7 +131,7 @@ def _hold(facts: Facts, held: HeldKind) -> str:
     if switch:
         by = f" by {switch.actor} {span(facts.age_s(switch.at))} ago{because(switch.reason)}"
         by += till(switch.until)
-    return f"{held.kind} was put on hold{by}: {due(held.jobs, 1_000, of='its')}"
+    return f"{held.kind} was put on hold{by}: {its_jobs(held.jobs, 1_000)}, held"
 
 
 def _hold_paths(held: HeldKind) -> tuple[str, ...]:

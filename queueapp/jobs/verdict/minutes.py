@@ -22,6 +22,8 @@ ARRIVALS = (Event.ENQUEUED, Event.REQUEUED, Event.RESTORED)
 SHORTEST = timedelta(seconds=1)
 # What is written while a line is made is counted by the next one.
 OVERLAP = timedelta(seconds=30)
+# How much longer a line counts as of the last minutes, for it is written late.
+LATE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def instant(value: Any) -> datetime:
 
 def last(minutes: Sequence[Minute], now: datetime, seconds: float) -> list[Minute]:
     """The lines that are about the last ``seconds``; those of workers come up to a minute late."""
-    from_ = now - timedelta(seconds=seconds + 30)
+    from_ = now - timedelta(seconds=seconds + LATE_S)
     return [minute for minute in minutes if minute.since > from_]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from queueapp.jobs.verdict.facts import Facts
 from queueapp.jobs.verdict.failing import FAILING_S
@@ -18,7 +19,8 @@ class Numbers:
 
     ``arrived``, ``ended``: jobs a minute, over five minutes; ``failures`` of ``attempts``: in ten
     minutes; ``alive``: workers that can run jobs, with ``slots`` threads, ``running`` jobs;
-    ``unconnected``: others that signed a moment ago.
+    ``unconnected``: others that signed a moment ago. ``is_behind``: an attempt has ended that no
+    line counts yet.
     """
 
     arrived: float | None
@@ -29,6 +31,12 @@ class Numbers:
     slots: int | None
     running: int | None
     unconnected: int | None
+    is_behind: bool = False
+
+    @property
+    def as_of_ends(self) -> str:
+        """What stands behind a pace of none, where something has just ended."""
+        return " in the last whole minutes" if self.is_behind and not self.ended else ""
 
     @classmethod
     def of(cls, facts: Facts) -> Numbers:
@@ -45,4 +53,9 @@ class Numbers:
             facts.signs.slots(facts.now) if facts.signs else None,
             facts.line.running if facts.line else None,
             len(facts.signs.unconnected) if facts.signs else None,
+            bool(pace and facts.line and _is_after(facts.line.ended_at, pace[-1].at)),
         )
+
+
+def _is_after(ended_at: datetime | None, counted_to: datetime) -> bool:
+    return ended_at is not None and ended_at > counted_to

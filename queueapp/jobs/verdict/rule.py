@@ -13,7 +13,10 @@ from queueapp.jobs.verdict.findings import Finding, Level, Step
 
 @dataclass(frozen=True)
 class Said:
-    """What a rule says. ``paths``: pages for the next step; ``step``: another than the rule's."""
+    """What a rule says. ``paths``: pages for the next step.
+
+    ``step``, ``title``: others than the rule's.
+    """
 
     level: Level
     sentence: str
@@ -21,6 +24,7 @@ class Said:
     evidence: dict[str, Any] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
     step: str | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Rule:
             return None
         return Finding(
             self.code,
-            self.title,
+            said.title or self.title,
             said.level,
             said.sentence,
             Step(said.step or self.step, said.paths),

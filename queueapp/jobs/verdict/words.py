@@ -6,12 +6,18 @@ from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.words import counted
 
 
-def due(number: int, limit: int = COUNT_LIMIT, *, of: str = "") -> str:
-    """``1 job is due``, ``10,000+ jobs are due``; with ``of``: ``2 of its jobs are due``."""
-    shown = f"{limit:,}+" if number > limit else f"{number:,}"
-    if of:
-        return f"{shown} of {of} jobs {'is' if number == 1 else 'are'} due"
-    return f"{shown} job is due" if number == 1 else f"{shown} jobs are due"
+def due(number: int) -> str:
+    """``1 job is due``, ``10,000+ jobs are due``."""
+    return f"{_upto(number, COUNT_LIMIT)} {'job is' if number == 1 else 'jobs are'} due"
+
+
+def its_jobs(number: int, limit: int) -> str:
+    """``1 of its jobs waits``, ``1,000+ of its jobs wait``."""
+    return f"{_upto(number, limit)} of its jobs {'waits' if number == 1 else 'wait'}"
+
+
+def _upto(number: int, limit: int) -> str:
+    return f"{limit:,}+" if number > limit else f"{number:,}"
 
 
 def name_of(worker: str) -> str:

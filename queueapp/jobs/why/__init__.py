@@ -66,7 +66,7 @@ def why(database: Database, job_id: int, *, job_timeout_s: float) -> Why:
         status=job.status,
         rule=rule.code,
         sentence=sentence,
-        next_step=rule.next_step,
+        next_step=said.next_step or rule.next_step,
         evidence=said.evidence,
         also=[Also(r.code, s.sentence) for r, s in found[1:] if r.blocks],
         as_of=facts.now,

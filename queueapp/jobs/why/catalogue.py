@@ -49,7 +49,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "due_later",
-        "Its time has not come: it was scheduled, rescheduled, deferred, or waits for a retry.",
+        "Its time has not come: it was scheduled, rescheduled, deferred, or waits for a retry."
+        " After two attempts that were lost with their workers the step is to find out why.",
         "Wait until it is due.",
         ("available_at", "due_in_s", "moved_by", *_TRIED, "error_class", "handbacks"),
         rules._due_later,

@@ -19,14 +19,18 @@ from queueapp.jobs.why.words import because, counted, moment, span, till
 
 # Kinds of live workers that the evidence lists.
 MOST_KINDS = 50
+# From so many attempts on, the last one lost with its worker, waiting for the next is no advice.
+MANY_LOST = 2
+_LOST = "Find out what became of its workers before it is due: hold or cancel it if it ends them."
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule says of a job."""
+    """What a rule says of a job. ``next_step``: another than the rule's."""
 
     sentence: str
     evidence: dict[str, Any]
+    next_step: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ def _due_later(facts: Facts) -> Found | None:
             "error_class": job.error_class,
             "handbacks": job.handbacks,
         },
+        _LOST if job.error_class == "LeaseLost" and job.attempts >= MANY_LOST else None,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -157,7 +158,7 @@ def page_of(
     adapter = app.url_map.bind("localhost")
     for path in paths:
         try:
-            endpoint, _ = adapter.match(path.partition("?")[0], method="GET")
+            endpoint, _ = adapter.match(re.split("[?#]", path)[0], method="GET")
         except HTTPException:
             continue
         if may(endpoint):

@@ -20,7 +20,7 @@ from queueapp.console import preferences
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
-from queueapp.console.criteria import BESIDE
+from queueapp.console.criteria import BESIDE, unread_place
 from queueapp.console.forms import Problem
 from queueapp.console.glossary import NAMES
 from queueapp.console.instants import nothing_between, span_of, write_canonically
@@ -82,7 +82,8 @@ def audit() -> AnyResponse:
     """Show what people did, as the address narrows it."""
     criteria = read_criteria(request.args, preferences.present().tz)
     before = _place(request.args.get("before", ""))
-    if criteria.is_written_otherwise and not wants_panel():
+    lost = unread_place(request.args, {"before": before})
+    if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=before))
     session = db.session()
     queries.bound_reads(session)
@@ -92,7 +93,7 @@ def audit() -> AnyResponse:
         "audit",
         as_of=now,
         mark=now.isoformat(),
-        context=lambda: _context(session, criteria, before, now),
+        context=lambda: {"lost": lost, **_context(session, criteria, before, now)},
     )
     if request.headers.get("HX-Source", "").endswith("#filter"):
         response.headers["HX-Push-Url"] = criteria.url()

@@ -6,7 +6,7 @@ A value that no job can have is never dropped silently: it becomes a sentence, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -139,6 +139,15 @@ def read_place(args: MultiDict[str, str], name: str) -> int | None:
     if not re.fullmatch("[0-9]{1,19}", text) or not 0 < int(text) <= LARGEST_ID:
         return None
     return int(text)
+
+
+def unread_place(args: MultiDict[str, str], places: Mapping[str, object]) -> str:
+    """What the address has for a place in the list and is none, or nothing.
+
+    ``places``: by their parameters those that were read.
+    """
+    lost = (args.get(name, "").strip() for name, place in places.items() if place is None)
+    return next(filter(None, lost), "")
 
 
 def _given(args: MultiDict[str, str]) -> dict[str, list[str]]:

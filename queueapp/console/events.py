@@ -20,7 +20,7 @@ from queueapp.console import preferences
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
-from queueapp.console.criteria import BESIDE, has_empty_fields
+from queueapp.console.criteria import BESIDE, has_empty_fields, unread_place
 from queueapp.console.forms import Problem
 from queueapp.console.instants import (
     ENDS,
@@ -75,14 +75,15 @@ def events() -> AnyResponse:
     pulse = pulse_of(every_s=2.0)
     criteria = _read(request.args, pulse.now)
     before = _place(request.args.get("before", ""))
-    if criteria.is_written_otherwise and not wants_panel():
+    lost = unread_place(request.args, {"before": before})
+    if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=before))
     response = answer(
         "events",
         as_of=pulse.now,
         # Lines leave a span that goes along with the clock, though nothing happens.
         mark=pulse.mark + (pulse.now.isoformat() if criteria.is_moving else ""),
-        context=lambda: _context(bounded(), criteria, before),
+        context=lambda: {"lost": lost, **_context(bounded(), criteria, before)},
         is_shared=True,
     )
     if request.headers.get("HX-Source", "").endswith("#filter"):

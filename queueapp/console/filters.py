@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any
 
 from flask import Flask
+from markupsafe import Markup
 
 from queueapp.console import preferences
 from queueapp.jobs.queries import COUNT_LIMIT
@@ -28,9 +29,10 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def init_app(app: Flask) -> None:
-    """Make the functions known to templates."""
+    """Make the functions known to templates, and let no text in them hide or turn others."""
+    app.jinja_env.finalize = visible
     for function in (age, count, cut, duration, elapsed, event_words, iso, plural, rate,
-                     reason_words, pretty, size):  # fmt: skip
+                     reason_words, pretty, size, visible):  # fmt: skip
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters |= {
         "clock": _as_chosen(clock),
@@ -174,6 +176,24 @@ def size(octets: int) -> str:
     if octets < 1024 * 1024:
         return f"{octets / 1024:.1f} KiB"
     return f"{octets / 1024 / 1024:.1f} MiB"
+
+
+# What shows nothing and acts on what is beside it: controls but for line ends and tabs, marks that
+# turn the direction of text, and characters without a width.
+_HIDDEN = re.compile(
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+    r"\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+
+
+def visible(value: Any) -> Any:
+    """What every expression of a template gives, hidden characters as escapes: ``\\u202e``.
+
+    Markup is as it was made. ``| e`` keeps the value of a field that a form sends back.
+    """
+    if not isinstance(value, str) or value.isprintable() or isinstance(value, Markup):
+        return value
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
 
 
 def cut(text: str, length: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import Criteria, read_criteria, read_place
+from queueapp.console.criteria import Criteria, read_criteria, read_place, unread_place
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
@@ -70,7 +70,8 @@ def jobs() -> AnyResponse:
     pulse, known = pulse_of(), counts.at_hand(_app())
     criteria = read_criteria(request.args, pulse.now)
     place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
-    if criteria.is_written_otherwise and not wants_panel():
+    lost = unread_place(request.args, asdict(place))
+    if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=place.before, after=place.after))
     # A list that is shown with counts of before changes again when there are newer ones.
     before = known.pulse.mark if known and known.pulse.mark != pulse.mark else ""
@@ -80,7 +81,7 @@ def jobs() -> AnyResponse:
         "jobs",
         as_of=pulse.now,
         mark=pulse.mark + before + moment,
-        context=lambda: _context(bounded(), criteria, place, pulse.now, known),
+        context=lambda: {"lost": lost, **_context(bounded(), criteria, place, pulse.now, known)},
         is_shared=True,
     )
     return _pushing(response, criteria)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import unread_place
 from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
 from queueapp.console.readings import bounded, pulse_of, tried
@@ -48,12 +49,13 @@ class Row:
 def operations_page() -> Response:
     """List the operations."""
     before = _place(request.args.get("before", ""))
+    lost = unread_place(request.args, {"before": before})
     pulse = pulse_of()
     return answer(
         "operations",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: _context(bounded(), before, pulse.now),
+        context=lambda: {"lost": lost, **_context(bounded(), before, pulse.now)},
         is_shared=True,
     )
 

@@ -41,7 +41,7 @@ def test_everybody_is_given_the_same_verdict(
     as_json = runner.invoke(args=["verdict", "--json"])
 
     assert (found["level"], found["rule"], found["title"]) == ("red", "stalled", "Stalled")
-    assert found["next_path"] == "/jobs?status=running"
+    assert found["next_path"] == "/#longest"
     assert found["evidence"]["oldest_due_id"] == job.id
     assert found["evidence"]["longest_id"] == slow.id
     assert found["evidence"]["oldest_due_at"].endswith("Z")
@@ -54,7 +54,7 @@ def test_everybody_is_given_the_same_verdict(
     first, since, step, storm, failing = said.output.splitlines()
     assert first.startswith(f"RED Stalled: Job {job.id} (demo.echo) is due for 3 min 2")
     assert since.startswith("Since: ")
-    assert step.endswith("cancel what is stuck. /jobs?status=running")
+    assert step.endswith("cancel what is stuck. /#longest")
     assert storm.startswith("Also: amber Retry storm: 60 % of 400 starts")
     assert failing.startswith("Also: amber Failing: 25 % of 900 attempts")
     assert json.loads(as_json.output)["rule"] == "stalled"

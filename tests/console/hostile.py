@@ -13,7 +13,10 @@ MARK = "x7"
 TEXT = (
     f"<script>{MARK}</script><img src=x onerror={MARK}>\"'><div hx-get='/{MARK}' hx-trigger=load>"
     f"{{{{7*7}}}}{{% raw %}}</textarea></title></pre><svg onload={MARK}> javascript:{MARK}"
+    "\u202eyenom\u202c \u2066\u200f\ufeff \x1b[31m\x9b"
 )
+# Shows nothing, and turns or hides what is beside it.
+HIDDEN = "\u202e\u202c\u2066\u200f\ufeff\x1b\x9b"
 
 
 def make_hostile_jobs(session: Session) -> list[int]:

@@ -341,7 +341,14 @@ def test_a_number_of_jobs_left_alone_that_is_none_is_refused(console: Console, l
 
 
 def test_nothing_ticked_is_said(console: Console) -> None:
-    assert "No job is ticked." in words(console.get("/jobs/bulk?verb=cancel"))
+    for verb in ("cancel", "retry"):
+        page = console.get(f"/jobs/bulk?verb={verb}&next=/jobs?kind=a")
+        shown = words(page)
+        assert "No job is ticked" in shown
+        assert "0 jobs" not in shown
+        assert "They run again" not in shown
+        assert '<button class="button button--main"' not in page
+        assert '<a class="button" href="/jobs?kind=a" data-close>Back</a>' in page
     answer = console.click("/jobs/bulk", verb="cancel")
     assert "No job was ticked." in words(answer.text)
 

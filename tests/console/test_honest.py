@@ -244,3 +244,16 @@ def test_the_name_of_a_release_is_text(console: Console, session: Session) -> No
         page = console.get(path)
         assert f"<script>{MARK}" not in page
     assert f"new since <script>{MARK}" in words(console.get("/errors"))
+
+
+def test_a_place_in_a_list_that_is_none_is_said(console: Console, session: Session) -> None:
+    """Nor does whoever is led to the first page take it for the one that was asked for."""
+    job_id = make_job(session).id
+    session.commit()
+
+    for path in ("/jobs?after", "/jobs?before", "/operations?before", "/events?before",
+                 "/audit?before", "/jobs?kind=&upto"):  # fmt: skip
+        page = console.get(f"{path}=zzz")
+        assert "“zzz” is no place in this list: it begins with the first page." in words(page)
+        assert "is no place" not in console.get(path.partition("?")[0])
+    assert f'id="job-{job_id}"' in console.get("/jobs?before=zzz")

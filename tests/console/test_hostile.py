@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from flask.testing import FlaskClient
@@ -10,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs.models import Job
 from tests.console.conftest import Console, words
-from tests.console.hostile import MARK, TEXT, make_hostile_jobs
+from tests.console.hostile import HIDDEN, MARK, TEXT, make_hostile_jobs
 
 
 def test_stored_text_is_escaped_on_every_page(console: Console, session: Session) -> None:
@@ -24,7 +25,9 @@ def test_stored_text_is_shown_as_it_is(console: Console, session: Session) -> No
     shown = words(console.get(f"/jobs/{job_id}"))
 
     # Once as message and as progress note; within JSON its quotes are escaped.
-    assert shown.count(" ".join(TEXT.split())) >= 2
+    text = re.sub(f"[{HIDDEN}]", lambda found: f"\\u{ord(found[0]):04x}", TEXT)
+    assert "\\u202eyenom" in text
+    assert shown.count(" ".join(text.split())) >= 2
 
 
 def test_stored_text_is_escaped_on_the_pages_of_a_cause(console: Console, session: Session) -> None:
@@ -89,3 +92,7 @@ def _assert_inert(page: str, where: str) -> None:
         assert raw not in page, f"{raw} on {where}"
     assert f'href="javascript:{MARK}' not in page, where
     assert "49{%" not in page, where
+    # What a form sends back is as it was asked for.
+    shown = re.sub(' value="[^"]*"', "", page)
+    found = re.search(f".{{0,80}}[{HIDDEN}].{{0,40}}", shown)
+    assert found is None, f"{found[0]!a} on {where}"

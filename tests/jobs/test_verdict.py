@@ -267,7 +267,7 @@ def test_an_old_head_of_the_line_and_no_ends_are_a_stall(scene: Scene) -> None:
     assert f"Job {job.id} (demo.echo) is due for 3 min 20 s" in found.first.sentence
     assert "no attempt has ended for 2 min 30 s" in found.first.sentence
     assert f"1 of 2 threads are busy, the longest with job {slow.id}" in found.first.sentence
-    assert found.first.step.paths == ("/jobs?status=running",)
+    assert found.first.step.paths == ("/#longest",)
     assert 149 <= seconds_since(found) <= 160
 
 

@@ -19,6 +19,8 @@ from queueapp.jobs.why.words import because, counted, span, till
 USUAL_TIMES = 3
 # From so long on an open transaction is a suspect, when nothing moves.
 SUSPECT_S = 60.0
+# Where the runs are listed, the longest first.
+_LONGEST_RUNS = ("/#longest",)
 # The page that asks, for who may do it; what others may see of the pause.
 _RESUME = ("/resume", "/kinds", "/events?event=queue_paused")
 
@@ -173,7 +175,7 @@ def stalled(facts: Facts) -> Said | None:
             "longest_since": longest and longest.first_at,
             "oldest_transaction_s": facts.system and facts.system.oldest_transaction_s,
         },
-        ("/jobs?status=running",) if line.running else ("/system", "/events"),
+        _LONGEST_RUNS if line.running else ("/system", "/events"),
         None if line.running else "Look for a lock or a transaction that keeps workers waiting.",
     )
 
@@ -264,7 +266,7 @@ def wedged(facts: Facts) -> Said | None:
             "longest_since": longest.first_at,
             "usual_p95_s": hour.usual_s.get(longest.kind),
         },
-        ("/jobs?status=running",),
+        _LONGEST_RUNS,
     )
 
 

@@ -91,6 +91,11 @@ def free_port(wanted: int) -> int:
         return port
 
 
+def home_of(app: Flask, port: int) -> Path:
+    """Where what serves at ``port`` keeps its files."""
+    return Path(app.instance_path) / "demo" / str(port)
+
+
 def migrate(app: Flask) -> None:
     """Bring the database to this release's schema."""
     flask_migrate.upgrade()
@@ -124,7 +129,7 @@ def start(
             " nobody else.",
             err=True,
         )
-    home, logs = Path(app.root_path), Path(app.instance_path) / "demo" / str(port)
+    home, logs = Path(app.root_path), home_of(app, port)
     commands = children.procfile(home)
     lines = {"web": commands["web"].replace(_EVERYWHERE, "127.0.0.1")}
     lines |= {f"worker-{n}": commands["worker"] for n in range(1, workers + 1)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import urllib3
 from flask import Flask
 from sqlalchemy.engine import make_url
 
+from queueapp import judgement
 from queueapp.commands import children
 from queueapp.commands.interruption import Interruption
 from queueapp.config import needs_database_url
@@ -76,6 +77,14 @@ def refuse_unless_for_play(app: Flask, *, into_database_url: bool) -> None:
             "DATABASE_URL is set, and the demo would migrate that database and fill it with "
             "made-up jobs: unset it, or give --into-database-url"
         )
+
+
+def real_worker(app: Flask, *, made: Set[str]) -> str | None:
+    """A live worker of this database that is more than a name; ``made``: what marks those."""
+    facts = judgement.look(app).facts
+    signs = facts.signs if facts else None
+    live = signs.live(facts.now) if facts and signs else ()
+    return next((one.holder for one in live if made.isdisjoint(one.told)), None)
 
 
 def free_port(wanted: int) -> int:

@@ -155,13 +155,10 @@ def _refuse_what_makes_no_sense(
 
 def _refuse_beside_a_worker(app: Flask) -> None:
     """Whoever works here would work the incident off, and sign that all is well."""
-    facts = judgement.look(app).facts
-    signs = facts.signs if facts else None
-    for worker in signs.live(facts.now) if facts and signs else ():
-        if "drill" not in worker.told:
-            raise click.ClickException(
-                f"{worker.holder} works on this database and would end the incident: stop it first"
-            )
+    if worker := processes.real_worker(app, made={"drill"}):
+        raise click.ClickException(
+            f"{worker} works on this database and would end the incident: stop it first"
+        )
 
 
 def _play(app: Flask, stage: Stage, port: int, duration: float | None) -> None:

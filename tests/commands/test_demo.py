@@ -215,7 +215,7 @@ def test_the_procfile_serves_the_demo_on_loopback() -> None:
 def test_help_is_told_before_anything_is_installed(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     shutil.copy(ROOT / "bin" / "demo", tmp_path / "bin")
-    asked = [tmp_path / "bin" / "demo", "--help"]
+    asked = [str(tmp_path / "bin" / "demo"), "--help"]
 
     # There is no bin/setup here that could be run.
     told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout

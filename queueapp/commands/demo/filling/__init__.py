@@ -29,6 +29,7 @@ from queueapp.extensions import db
 from queueapp.jobs import made, operations, partitions
 from queueapp.jobs.control import scope_of
 from queueapp.jobs.made import BATCH, DAYS, Extent
+from queueapp.jobs.made.statements import MARK
 from queueapp.jobs.queries import JobFilter, database_now
 from queueapp.jobs.status import Event, Status
 
@@ -101,7 +102,7 @@ def fill(jobs: int, events: int, cleared: bool, yes: bool, into_database_url: bo
 
 def _refuse_beside_a_worker(app: Flask) -> None:
     """Somebody watches this queue: its verdict would change, and its worker run made jobs."""
-    if worker := processes.real_worker(app, made={"drill", made.MARK}):
+    if worker := processes.real_worker(app, made={"drill", MARK}):
         raise click.ClickException(
             f"{worker} works on this database: it would run made jobs, and the verdict of its"
             " console would not be green any more. Stop it first, or give --yes; --clear removes"

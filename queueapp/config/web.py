@@ -14,6 +14,7 @@ from queueapp.config.readers import (
     rate_store,
     redactions,
     secret_key,
+    switch,
     thresholds,
     up_to_a_year,
     whole,
@@ -107,6 +108,11 @@ class Web:
         "QUEUE_PREFIX", "", prefix,
         "The path under which a proxy shows the application, such as `/queue`, whether it passes"
         " the prefix on or takes it off. Empty: it has a site of its own.",
+    )  # fmt: skip
+    drill: bool = setting(
+        "QUEUE_DRILL", "0", switch,
+        "The console is that of a drill: its pages do not offer `flask work` to copy, which would"
+        " work elsewhere. `flask demo incident` sets it.",
     )  # fmt: skip
     expected_workers: int = setting(
         "QUEUE_EXPECTED_WORKERS", "0", whole(0, 10_000),

@@ -47,6 +47,7 @@ def _frame() -> dict[str, Any]:
         "preferences": preferences.present(),
         "nav": places,
         "env": settings.env,
+        "is_drill": settings.drill,
         "principal": principal,
         "is_signed_in": g.get("is_signed_in", False),
         "may_act": principal is not None and principal.may(Permission.ACT),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import struct
@@ -21,7 +22,7 @@ from flask.testing import FlaskCliRunner
 
 from queueapp import create_app
 from queueapp.commands import children
-from queueapp.commands.demo import stream
+from queueapp.commands.demo import demo, stream
 from queueapp.commands.demo.receiver import MOODS, Receiver, _Handler
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.request import request_problems
@@ -209,6 +210,19 @@ def test_the_procfile_serves_the_demo_on_loopback() -> None:
 
     assert set(commands) >= {"web", "worker"}
     assert "0.0.0.0:${PORT" in commands["web"]
+
+
+def test_help_is_told_before_anything_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    shutil.copy(ROOT / "bin" / "demo", tmp_path / "bin")
+    asked = [str(tmp_path / "bin" / "demo"), "--help"]
+
+    # There is no bin/setup here that could be run.
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+
+    assert "The first run takes two to three minutes" in told
+    assert all(f"\n  {name}  " in told for name in demo.commands)
+    assert all(f"--{name}" in told for name in ("port", "workers", "duration"))
 
 
 @pytest.mark.slow

@@ -14,12 +14,15 @@ from sqlalchemy.orm import Session
 
 from queueapp.commands.demo.filling.content import CONTENT, HELD_KIND, LIVE
 from queueapp.extensions import db
+from queueapp.handlers import EnqueueRequest
+from queueapp.handlers.request import request_problems
 from queueapp.jobs import audit, control, partitions, queries
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from tests.auth.test_access import API, CONSOLE
 from tests.factories import make_job
 from tests.jobs.plans import sequential_scans, statements_of
+from tests.scenes import Scene
 
 pytestmark = pytest.mark.postgresql("a long history is made there only")
 
@@ -67,6 +70,11 @@ def test_it_agrees_with_itself_and_goes_away(
     # A day of minutes, each told from the ledger.
     assert counts(session, JobEvent.event)[Event.MINUTE_STATS] > 50
     assert control.in_force(session).held_kinds == (HELD_KIND,)
+    # What a real worker can run it also takes.
+    echoes = session.scalars(sa.select(Job.payload).where(Job.kind == "demo.echo")).all()
+    assert echoes
+    for payload in echoes:
+        assert request_problems(EnqueueRequest(kind="demo.echo", payload=payload)) == []
     running = set(session.scalars(sa.select(Job.locked_by).where(Job.locked_by.is_not(None))))
     assert running <= {f"worker:{name}" for name in LIVE}
 
@@ -128,6 +136,20 @@ def paths(session: Session, mine: int) -> Iterator[str]:
         "/events?kind=no.such", "/events?actor=x", f"/events?job={mine}", "/events?event=failed",
         "/audit?verb=queue", "/audit?verb=cancel", "/audit?actor=user:made-ana&since=2h", "/go?q=x",
     )  # fmt: skip
+
+
+def test_beside_a_live_worker_it_asks_first(runner: FlaskCliRunner, session: Session) -> None:
+    Scene(session).worker("web-1:7:aa")
+    before = session.scalar(sa.select(sa.func.count()).select_from(Job))
+    session.rollback()
+    refused = run(runner, "--jobs", "100")
+
+    assert refused.exit_code == 1
+    assert "worker:web-1:7:aa works on this database" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert session.scalar(sa.select(sa.func.count()).select_from(Job)) == before
+    # Removing is never refused.
+    assert run(runner, "--clear").exit_code == 0
 
 
 def test_it_is_for_play(runner: FlaskCliRunner) -> None:

@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from click import ClickException
 from click.testing import Result
 from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
@@ -20,7 +22,8 @@ from queueapp import create_app
 from queueapp.commands.demo.incidents import apart, cast, clear, make
 from queueapp.commands.demo.incidents.cast import Cast
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS
-from queueapp.commands.demo.incidents.lock import workers_wait
+from queueapp.commands.demo.incidents.lock import only_one, workers_wait
+from queueapp.commands.demo.incidents.place import printed, told_if_gone, written_down
 from queueapp.commands.demo.incidents.stage import CREW, IMPORT, MAIL, SYNC, NotOurs
 from queueapp.extensions import db
 from queueapp.jobs import audit, control, transitions
@@ -204,6 +207,61 @@ def test_it_keeps_away_from_real_workers_and_from_jobs_that_are_somebodys(
     assert "worker:web-1:7:aa works on this database" in refused.stderr
 
 
+def test_one_incident_at_a_time_is_made_in_a_database(
+    runner: FlaskCliRunner, session: Session, database_url: str
+) -> None:
+    with only_one(database_url, "no-workers"):
+        for asked in (("paused", "--leave"), ("--clear",)):
+            refused = run(runner, *asked)
+            assert refused.exit_code == 1
+            assert "an incident runs already (no-workers, since " in refused.stderr
+            assert "end it with Ctrl-C first" in refused.stderr
+    assert count(session) == 0
+    assert run(runner, "--clear").exit_code == 0
+
+
+def test_what_is_printed_has_no_password_and_yet_leads_to_the_database(tmp_path: Path) -> None:
+    url = "postgresql+psycopg://ana:s3cret@127.0.0.1:5433/queue_drill"
+    with written_down(url, tmp_path / "a b") as path:
+        said = printed(url, path)
+        assert "postgresql://ana:***@127.0.0.1:5433/queue_drill" in said
+        assert "s3cret" not in said
+        [worker] = re.findall(r"Worker    (.*) flask work", said)
+        shell = ["sh", "-c", f"{worker} printenv DATABASE_URL"]
+        got = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
+        assert got.strip() == "postgresql://ana:s3cret@127.0.0.1:5433/queue_drill"
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.exists()
+
+
+def test_the_console_of_a_drill_offers_no_command_that_works_elsewhere(
+    app: Flask, client: FlaskClient, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(session, "no-workers")
+    paths = ("/", "/workers", f"/jobs/{session.scalar(sa.select(Job.id))}")
+    assert all('data-copy="flask work"' in client.get(path).text for path in paths)
+
+    settings = replace(app.extensions["queue_settings"], drill=True)
+    monkeypatch.setitem(app.extensions, "queue_settings", settings)
+    for page in (client.get(path).text for path in paths):
+        assert 'data-copy="flask work"' not in page
+        assert "is in the terminal of the drill" in page
+
+
+def test_an_incident_whose_database_goes_away_says_so(engine: sa.Engine, session: Session) -> None:
+    pid = session.scalar(sa.text("SELECT pg_backend_pid()"))
+    with engine.connect() as other:
+        other.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+    with pytest.raises(ClickException, match="went away while it ran") as raised, told_if_gone():
+        session.execute(sa.text("SELECT 1"))
+    session.rollback()
+    assert "DATABASE_URL, with --clear" in raised.value.message
+    # What is wrong with a statement is no news of the database.
+    with pytest.raises(sa.exc.ProgrammingError), told_if_gone():
+        session.execute(sa.text("SELECT nonsense"))
+    session.rollback()
+
+
 def test_what_was_cancelled_ends_and_the_rest_is_worked_off(
     app: Flask, client: FlaskClient, session: Session, database_url: str
 ) -> None:
@@ -330,6 +388,7 @@ def test_it_is_played_with_a_console_of_its_own_until_it_ends(
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "(whole, with its password, in /" in done.stdout
     assert re.search(r"Open      http://127\.0\.0\.1:\d+/\n  It says   RED Stalled: ", done.stdout)
     assert re.search(r"\d\d:\d\d:\d\d  RED Stalled\n", done.stdout)
     assert done.stdout.endswith("The incident is over and removed.\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import urllib3
 from flask import Flask
 from sqlalchemy.engine import make_url
 
+from queueapp import judgement
 from queueapp.commands import children
 from queueapp.commands.interruption import Interruption
 from queueapp.config import needs_database_url
@@ -78,6 +79,14 @@ def refuse_unless_for_play(app: Flask, *, into_database_url: bool) -> None:
         )
 
 
+def real_worker(app: Flask, *, made: Set[str]) -> str | None:
+    """A live worker of this database that is more than a name; ``made``: what marks those."""
+    facts = judgement.look(app).facts
+    signs = facts.signs if facts else None
+    live = signs.live(facts.now) if facts and signs else ()
+    return next((one.holder for one in live if made.isdisjoint(one.told)), None)
+
+
 def free_port(wanted: int) -> int:
     """The port, or another one where that is taken."""
     with socket.socket() as probe:
@@ -89,6 +98,11 @@ def free_port(wanted: int) -> int:
             click.echo(f"Port {wanted} is taken; using {probe.getsockname()[1]}")
         port: int = probe.getsockname()[1]
         return port
+
+
+def home_of(app: Flask, port: int) -> Path:
+    """Where what serves at ``port`` keeps its files."""
+    return Path(app.instance_path) / "demo" / str(port)
 
 
 def migrate(app: Flask) -> None:
@@ -124,7 +138,7 @@ def start(
             " nobody else.",
             err=True,
         )
-    home, logs = Path(app.root_path), Path(app.instance_path) / "demo" / str(port)
+    home, logs = Path(app.root_path), home_of(app, port)
     commands = children.procfile(home)
     lines = {"web": commands["web"].replace(_EVERYWHERE, "127.0.0.1")}
     lines |= {f"worker-{n}": commands["worker"] for n in range(1, workers + 1)}

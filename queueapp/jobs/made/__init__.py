@@ -35,6 +35,7 @@ class Content:
 
     ``errors``: class, message, fingerprint and traceback of each; # stands for the job's number.
     ``held_kind`` is on hold. ``hostile``: a payload that some jobs have.
+    ``plain_kinds``: those whose handlers take a ``message`` and nothing else.
     """
 
     kinds: Sequence[str]
@@ -44,6 +45,7 @@ class Content:
     workers: Sequence[str]
     people: Sequence[str]
     hostile: Mapping[str, Any]
+    plain_kinds: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def fill(database: Database, content: Content, extent: Extent, first: int, last:
         workers=list(content.workers),
         people=list(content.people),
         hostile=json.dumps(content.hostile),
+        plain_kinds=list(content.plain_kinds),
     )
     return int(rows[0].lines)
 

@@ -74,7 +74,9 @@ jobs_put AS (
     created_at, started_at, finished_at)
   OVERRIDING SYSTEM VALUE
   SELECT id, kind,
-    CASE WHEN n %% 4999 = 0 THEN %(hostile)s::jsonb
+    CASE WHEN kind = ANY(%(plain_kinds)s::text[]) THEN jsonb_build_object('message',
+        CASE WHEN n %% 4999 = 0 THEN %(hostile)s::jsonb ELSE '"hello"'::jsonb END)
+      WHEN n %% 4999 = 0 THEN %(hostile)s::jsonb
       ELSE jsonb_build_object('message', 'hello', 'order', n, 'account', n %% 5000,
         'to', 'customer-' || n %% 100000 || '@example.com') END,
     CASE part WHEN 'running' THEN 'running' WHEN 'kept' THEN 'held' WHEN 'held' THEN 'held'

@@ -29,6 +29,7 @@ from queueapp.extensions import db
 from queueapp.jobs import made, operations, partitions
 from queueapp.jobs.control import scope_of
 from queueapp.jobs.made import BATCH, DAYS, Extent
+from queueapp.jobs.made.statements import MARK
 from queueapp.jobs.queries import JobFilter, database_now
 from queueapp.jobs.status import Event, Status
 
@@ -52,9 +53,10 @@ Line = Mapping[str, Any]
     " are older than the ledger then, and have none.",
 )  # fmt: skip
 @click.option("--clear", "cleared", is_flag=True, help="Remove all that was made, and end.")
+@click.option("--yes", is_flag=True, help="Write it beside a live worker too.")
 @processes.into_database_url
 @with_appcontext
-def fill(jobs: int, events: int, cleared: bool, into_database_url: bool) -> None:
+def fill(jobs: int, events: int, cleared: bool, yes: bool, into_database_url: bool) -> None:
     """Fill the queue with a made history of seven days.
 
     Most jobs have succeeded, by day more than by night; one in three hundred has failed, with
@@ -63,6 +65,10 @@ def fill(jobs: int, events: int, cleared: bool, into_database_url: bool) -> None
     Three workers have worked until now and run two dozen jobs: they are names only, so
     the verdict misses them. A real worker runs what it knows of it (demo.echo) and puts the rest
     back, a little later each time.
+
+    It goes into the database of the demo, whether the demo runs or not, and its verdict is no
+    longer green then: thousands of jobs are due that nobody works off. Beside a live worker it is
+    refused without --yes.
 
     It is written in batches of 50,000 jobs; Ctrl-C leaves whole ones. Three million jobs take
     some minutes and 3 GB of disk. A second run adds as many again.
@@ -80,6 +86,8 @@ def fill(jobs: int, events: int, cleared: bool, into_database_url: bool) -> None
         )
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
     processes.migrate(app)
+    if not cleared and not yes:
+        _refuse_beside_a_worker(app)
     began = time.monotonic()
     with Session(db.engine) as session:
         try:
@@ -90,6 +98,16 @@ def fill(jobs: int, events: int, cleared: bool, into_database_url: bool) -> None
             raise SystemExit(INTERRUPTED) from None
     _tidy()
     click.echo(f"{said} in {time.monotonic() - began:.0f} s.")
+
+
+def _refuse_beside_a_worker(app: Flask) -> None:
+    """Somebody watches this queue: its verdict would change, and its worker run made jobs."""
+    if worker := processes.real_worker(app, made={"drill", MARK}):
+        raise click.ClickException(
+            f"{worker} works on this database: it would run made jobs, and the verdict of its"
+            " console would not be green any more. Stop it first, or give --yes; --clear removes"
+            " what was made"
+        )
 
 
 def _fill(session: Session, jobs: int, events: int) -> str:

@@ -69,6 +69,7 @@ def _error(name: str, message: str, module: str, function: str) -> tuple[str, st
 CONTENT = Content(
     kinds=KINDS,
     held_kind=HELD_KIND,
+    plain_kinds=("demo.echo",),
     errors=_errors(),
     producers=("shop", "billing", "back-office"),
     workers=LIVE,

@@ -20,7 +20,8 @@ from queueapp import judgement
 from queueapp.commands.demo import processes
 from queueapp.commands.demo.incidents.cast import Cast
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS, RUNAWAY_JOBS, Incident, runaway
-from queueapp.commands.demo.incidents.lock import workers_wait
+from queueapp.commands.demo.incidents.lock import only_one, workers_wait
+from queueapp.commands.demo.incidents.place import printed, told_if_gone, written_down
 from queueapp.commands.demo.incidents.stage import CREW, KINDS, PRODUCER, Stage
 from queueapp.commands.demo.processes import Running
 from queueapp.commands.parameters import Duration
@@ -83,7 +84,7 @@ def incident(
     _refuse_what_makes_no_sense(app, name, leave=leave, cleared=cleared)
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
     place = app if leave or cleared or into_database_url else apart(app)
-    with place.app_context():
+    with place.app_context(), told_if_gone(), only_one(address_of(place).url, name or "--clear"):
         _make_there(place, name, jobs=jobs, leave=leave, port=port, duration=duration)
 
 
@@ -154,13 +155,10 @@ def _refuse_what_makes_no_sense(
 
 def _refuse_beside_a_worker(app: Flask) -> None:
     """Whoever works here would work the incident off, and sign that all is well."""
-    facts = judgement.look(app).facts
-    signs = facts.signs if facts else None
-    for worker in signs.live(facts.now) if facts and signs else ():
-        if "drill" not in worker.told:
-            raise click.ClickException(
-                f"{worker.holder} works on this database and would end the incident: stop it first"
-            )
+    if worker := processes.real_worker(app, made={"drill"}):
+        raise click.ClickException(
+            f"{worker} works on this database and would end the incident: stop it first"
+        )
 
 
 def _play(app: Flask, stage: Stage, port: int, duration: float | None) -> None:
@@ -174,10 +172,10 @@ def _play(app: Flask, stage: Stage, port: int, duration: float | None) -> None:
         if stage.drill == "locked":
             cast = Cast(stage, url, is_blocked=stack.enter_context(workers_wait(url, CREW)))
         stack.enter_context(cast)
-        processes.start(app, run, port, workers=0)
+        processes.start(app, run, port, workers=0, also={"QUEUE_DRILL": "1"})
+        path = stack.enter_context(written_down(url, processes.home_of(app, port)))
         _introduce(app, stage.drill, run.url + "/")
-        plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        click.echo(f"  Database  {plain}\n\n  Ctrl-C ends it and removes it.")
+        click.echo(f"{printed(url, path)}\n\n  Ctrl-C ends it and removes it.")
         _go_on(app, run, INCIDENTS[stage.drill].rule, cast.tick, duration)
 
 

@@ -191,7 +191,8 @@ INCIDENTS: dict[str, Incident] = {
     "no-workers": Incident(
         "no_workers", "red",
         "No worker is alive; the last one stopped three minutes ago. 40 jobs are due.",
-        "The banner leads to the workers: who ended when, and why. Start one: flask work.",
+        "The banner leads to the workers: who ended when, and why. Start one, with the command that"
+        " the drill prints as Worker.",
         1, _no_workers,
     ),
     "slots-held": Incident(

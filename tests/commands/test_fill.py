@@ -29,6 +29,7 @@ pytestmark = pytest.mark.postgresql("a long history is made there only")
 JOBS, EVENTS = 1_500, 3_000
 # They need to be told something. Files are pages of the lists, one after the other.
 NOT_READ = ("/go", "/jobs/bulk")
+OF_A_WORKER = ("/workers/release", "/workers/drain")
 
 
 def run(runner: FlaskCliRunner, *words: str) -> Result:
@@ -124,7 +125,7 @@ def paths(session: Session, mine: int) -> Iterator[str]:
             path = rule
             for name, value in places.items():
                 path = path.replace(name, str(value))
-            yield path + {"/workers/release": f"?worker={running.locked_by}"}.get(path, "")
+            yield path + (f"?worker={running.locked_by}" if path in OF_A_WORKER else "")
     for one in (*Status, "due", "scheduled", "retrying"):
         yield f"/jobs?status={one}"
         yield f"/jobs?status={one}&kind=demo.echo&before={failed.id}"

@@ -19,9 +19,6 @@ from queueapp.jobs.why.words import because, counted, moment, span, till
 
 # Kinds of live workers that the evidence lists.
 MOST_KINDS = 50
-# From so many attempts on, the last one lost with its worker, waiting for the next is no advice.
-MANY_LOST = 2
-_LOST = "Find out what became of its workers before it is due: hold or cancel it if it ends them."
 
 
 @dataclass(frozen=True)
@@ -109,9 +106,7 @@ def _due_later(facts: Facts) -> Found | None:
             "available_at": job.available_at,
             "due_in_s": -facts.waited_s,
             "moved_by": mover and {
-                "event_id": mover.id,
-                "event": mover.event,
-                "by": mover.actor,
+                "event_id": mover.id, "event": mover.event, "by": mover.actor,
                 "reason": mover.reason,
                 "at": mover.created_at,
             },
@@ -120,7 +115,7 @@ def _due_later(facts: Facts) -> Found | None:
             "error_class": job.error_class,
             "handbacks": job.handbacks,
         },
-        _LOST if job.error_class == "LeaseLost" and job.attempts >= MANY_LOST else None,
+        running.step_after_losses(job),
     )  # fmt: skip
 
 

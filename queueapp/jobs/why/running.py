@@ -12,6 +12,8 @@ from queueapp.jobs.why.words import because, counted, span
 
 # A holder renews after a third of its lease; after two thirds without it is silent.
 _SILENT_PART = 2 / 3
+# From so many attempts on, the last one lost with its worker, waiting for the next is no advice.
+MANY_LOST = 2
 
 Told = tuple[str, dict[str, Any]]
 
@@ -143,3 +145,12 @@ def _renewed_at(facts: Facts, holder: Worker | None) -> datetime | None:
         return None
     claimed: datetime = facts.job.claimed_at
     return max(renewed, claimed)
+
+
+def step_after_losses(job: Any) -> str | None:
+    """What to do about a job whose last attempts may have been lost with their workers."""
+    if job.error_class != "LeaseLost" or job.attempts < MANY_LOST:
+        return None
+    return (
+        "Find out what became of its workers before it is due; if it ends them, hold or cancel it."
+    )

@@ -30,12 +30,20 @@ MOST_WITH_BODIES = 50
 # Nothing is older, and an instant can be reckoned with on both sides of these.
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 
+# What the addresses of the console have for parts of ``queued``.
+_VIEWS: dict[str, str] = {
+    View.DUE: "`due=true`",
+    View.SCHEDULED: "`due=false`",
+    View.RETRYING: "`due=false&attempts_min=1`",
+}
+
 
 def _statuses(text: Any) -> Any:
     names = text.split(",") if isinstance(text, str) else text
     for name in names:
         if name not in set(Status):
-            raise ValueError(f"must be one or more of {', '.join(Status)}")
+            said = f"must be one or more of {', '.join(Status)}"
+            raise ValueError(f"{said}; {name} is {_VIEWS[name]}" if name in _VIEWS else said)
     return tuple(Status(name) for name in names)
 
 

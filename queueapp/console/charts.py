@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import groupby
 
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict.minutes import Minute, p95_s, together
@@ -63,6 +64,16 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Told:
+    """Marks beside each other that say the same."""
+
+    since: datetime
+    at: datetime
+    number: int
+    said: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """``peak``: the most jobs that ended in a minute; ``totals``: those of the hour, by outcome."""
 
@@ -77,6 +88,12 @@ class Chart:
     def quarters(self) -> list[datetime]:
         """The instants of its axis, from the first to the last."""
         return [self.from_ + (self.to - self.from_) * n / 4 for n in range(5)]
+
+    @property
+    def told(self) -> list[Told]:
+        """Its marks in words, one for those beside each other that say the same."""
+        alike = (list(same) for _, same in groupby(self.marks, key=lambda mark: mark.said))
+        return [Told(same[0].at, same[-1].at, len(same), same[0].said) for same in alike]
 
     @property
     def last_wait_s(self) -> float | None:

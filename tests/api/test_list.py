@@ -102,6 +102,11 @@ def test_due_is_what_could_start_now(api: Api, session: Session) -> None:
     assert ids(api, "?due=true") == [due]
     assert ids(api, "?due=false") == [scheduled]
     assert ids(api, "?due=true&status=running") == []
+    # The addresses of the console have them as statuses.
+    for name, asked in (("due", "`due=true`"), ("retrying", "`due=false&attempts_min=1`")):
+        refused = api.get(f"?status=failed,{name}")
+        assert problem(refused) == (400, "bad_request")
+        assert f"{name} is {asked}" in refused.get_json()["detail"]
 
 
 def test_a_range_of_times_begins_at_its_first_instant_and_ends_before_its_last(

@@ -106,6 +106,15 @@ def test_marks_stand_at_their_moment_in_the_hour() -> None:
     assert (mark.said, mark.x) == ("deploy", WIDTH * 0.75)
 
 
+def test_marks_that_say_the_same_beside_each_other_are_told_once() -> None:
+    marks = [(NOW - timedelta(minutes=n), "one" if n > 3 else "two") for n in range(12)]
+
+    told = chart_of([line(0, 1)], NOW, marks).told
+
+    assert [(one.number, one.said) for one in told] == [(8, "one"), (4, "two")]
+    assert (told[0].since, told[0].at) == (marks[-1][0], marks[4][0])
+
+
 def test_nothing_at_all_draws_nothing() -> None:
     drawn = chart(line(0, 0, 0, 0))
 

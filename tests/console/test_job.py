@@ -24,11 +24,15 @@ def test_a_failed_job_shows_its_error_with_the_traceback(
     job = make_job(session, max_attempts=1)
     data = {"traceback": "Traceback: line 88, in deliver", "run_ms": 1250, "error_class": "Oops"}
     claim = claim_one(session, job.id)
-    transitions.settle(session, [outcome(claim, "fail", data=data)], actor=HOLDER.name)
+    transitions.settle(session, [outcome(claim, "fail", data=data)], actor="worker:w1")
     session.commit()
 
-    shown = words(console.get(f"/jobs/{job.id}"))
+    page = console.get(f"/jobs/{job.id}")
+    shown = words(page)
 
+    # Whoever had its attempt, and the worker among the actors of its events.
+    assert page.count(f'href="/workers/{HOLDER.name}"') == 1
+    assert page.count('href="/workers/worker:w1"') == 1
     assert f"failed {job.id} demo.echo" in shown
     assert "attempts 1 of 1" in shown
     assert "ValueError no such thing" in shown

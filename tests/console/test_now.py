@@ -159,6 +159,7 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
 
     assert "KeyError a.k2 and 2 more 3 0 1m 0" in words(page)
     assert "OSError demo.echo 0 1 –" in words(page)
+    assert "the error aa" not in page
     assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)
 
 
@@ -178,6 +179,8 @@ def test_the_banner_this_page_and_the_causes_have_one_order(console: Console, sc
     scene.session.commit()
 
     now, listed = console.get("/"), console.get("/errors")
+    # What is of one class is told apart.
+    assert all(f">{sign * 6}</small>" in now for sign in "abcd")
 
     order = [letter * 16 for letter in "dcba"]
     assert re.findall(r'<tr id="group-(\w+)"', now) == order

@@ -250,7 +250,11 @@ def test_all_jobs_of_a_dead_worker_are_released_with_actor_and_reason(
     )
 
     assert answer.headers["Location"] == "/workers?done=release.4.0.0"
-    assert "Released 4 jobs." in words(console.get("/workers?done=release.4.0.0"))
+    landed = console.get("/workers?done=release.4.0.0")
+    assert "Released 4 jobs. Look at what was released" in words(landed)
+    assert 'href="/events?event=released"' in landed
+    log = console.get("/events?event=released")
+    assert all(f'href="/jobs/{job_id}"' in log for job_id in ids)
     for job_id in ids:
         assert (job(session, job_id).status, job(session, job_id).locked_by) == ("queued", None)
         line = queries.events_of(session, job_id)[-1]

@@ -128,7 +128,7 @@ def test_behind_a_pooler_a_missing_connection_proves_nothing(
     page = words(app.test_client().get("/workers").text)
 
     assert "behind a pooler the database's connections are the pooler's" in page
-    assert "live 0s" in page
+    assert re.search(r"live \d+s", page)
     assert "unknown" in page
     with app.app_context():
         db.engine.dispose()

@@ -152,6 +152,7 @@ WHERE status = 'running'
 """
 
 
+@pytest.mark.slow
 def test_wrong_clocks_of_workers_and_web_change_nothing(
     journey: Journey, clock_library: Path
 ) -> None:

@@ -27,6 +27,7 @@ def enqueued(journey: Journey, key: str) -> list[int]:
     return until(ask, "the database takes a job")
 
 
+@pytest.mark.slow
 def test_workers_go_on_after_the_database_has_restarted_under_load(
     cluster_journey: Journey, cluster: Cluster
 ) -> None:

@@ -33,6 +33,7 @@ def cluster(disk: SmallDisk) -> Iterator[Cluster]:
     cluster.remove()
 
 
+@pytest.mark.slow
 def test_full_disk_of_the_database_is_waited_out(
     cluster_journey: Journey, cluster: Cluster, disk: SmallDisk
 ) -> None:

@@ -105,6 +105,7 @@ def pair_journey(
         yield journey
 
 
+@pytest.mark.slow
 def test_standby_takes_over_from_a_killed_primary_and_no_acknowledged_job_is_lost(
     pair_journey: Journey, cluster: Cluster, standby: Cluster
 ) -> None:

@@ -41,6 +41,7 @@ def end_sleepers(journey: Journey) -> None:
     )
 
 
+@pytest.mark.slow
 def test_handler_that_never_returns_is_given_up_and_its_slot_is_seen_to_be_lost(
     journey: Journey,
 ) -> None:

@@ -79,6 +79,7 @@ def run_everything(journey: Journey, pooler: Pooler, count: int, workers: int) -
         assert not any(trouble in process.said() for trouble in TROUBLE), process.said()
 
 
+@pytest.mark.slow
 def test_everything_but_listen_works_through_a_transaction_pooler(
     pooled_journey: Journey, pooler: Pooler
 ) -> None:

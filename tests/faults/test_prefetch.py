@@ -85,7 +85,8 @@ def test_job_that_kills_its_process_takes_no_attempt_from_jobs_that_never_began(
     stand(journey, accepted=before + behind, every_claim_started=False)
 
 
-@pytest.mark.parametrize("within_s", [10.0, pytest.param(0.5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("within_s", [10.0, 0.5])
 def test_jobs_behind_a_slow_one_are_handed_to_an_idle_worker(
     journey: Journey, within_s: float
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from queueapp.jobs import control
 from tests.live.checks import stand
 from tests.live.journey import Journey
@@ -136,6 +138,7 @@ def test_pause_stops_all_starts_within_two_seconds_and_resume_lets_them_go_on(
     stand(journey)
 
 
+@pytest.mark.slow
 def test_hold_on_a_kind_parks_its_waiting_jobs_and_brings_them_back(journey: Journey) -> None:
     journey.workers(2, "--concurrency", "2")
     with journey.engine.begin() as connection:

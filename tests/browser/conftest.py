@@ -17,7 +17,7 @@ from typing import Any
 import playwright
 import pytest
 from flask import Flask
-from playwright.sync_api import BrowserContext, ConsoleMessage, WebError
+from playwright.sync_api import BrowserContext, ConsoleMessage, WebError, expect
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 HERE = Path(__file__).parent
@@ -33,6 +33,8 @@ ARGUMENTS = (
     # The sandbox is refused to root and in containers; only our own pages are opened.
     "--no-sandbox",
 )
+# What comes is awaited as long as it takes on a machine that has much else to do.
+expect.set_options(timeout=20_000)
 
 
 def find_chromium() -> str | None:

@@ -11,6 +11,7 @@ from queueapp.jobs import queries, transitions
 from queueapp.jobs.status import Status
 from tests.browser.screen import row_ids
 from tests.factories import make_job
+from tests.live.processes import until
 
 
 def test_retry_of_a_row_asks_acts_and_refreshes(
@@ -119,6 +120,8 @@ def test_a_double_click_on_a_slow_link_retries_once(
 
     page.dblclick("#dialog button[data-verb=retry]")
     expect(page.locator("#dialog button[data-verb=retry]")).to_be_disabled()
+    # The request is handed to us a moment after the button has been pressed.
+    until(lambda: page.title() and under_way, "the request is under way")
     for route in under_way:
         route.continue_()
 

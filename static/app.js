@@ -162,9 +162,17 @@ function tellAges() {
   }
 }
 
+// What comes in one moment is said together: of two texts, one on the other, the first is never heard.
+const unsaid = new Map();
 function say(region, text) {
+  const before = unsaid.get(region);
+  if (before) return before.includes(text) || before.push(text);
+  unsaid.set(region, [text]);
   region.textContent = "";
-  setTimeout(() => (region.textContent = text), 50);
+  setTimeout(() => {
+    region.textContent = unsaid.get(region).join(" ");
+    unsaid.delete(region);
+  }, 50);
 }
 
 // --- Ticks: kept by id, whatever the refresh does to the rows ---

@@ -260,3 +260,14 @@ def test_a_hidden_tab_asks_once_a_minute(
     page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for_timeout(300)
     assert len(asked) == 2
+
+
+def test_what_is_told_in_one_moment_is_all_heard(page: Page, live_server: str) -> None:
+    page.goto(f"{live_server}/jobs")
+
+    page.evaluate(
+        """for (const text of ["Retrying 1 job.", "The queue: Stalled.", "Retrying 1 job."])
+            say(document.querySelector("#live"), text)"""
+    )
+
+    expect(page.locator("#live")).to_have_text("Retrying 1 job. The queue: Stalled.")

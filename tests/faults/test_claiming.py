@@ -48,7 +48,7 @@ def test_slow_writes_make_no_job_start_twice(
     journey.workers(2, "--concurrency", "8", "--lease", "30")
 
     jobs = journey.enqueue("journey.tick", count=400)
-    journey.wait_for_end(jobs)
+    journey.wait_for_end(jobs, within=100)
 
     assert_each_ran_once(journey, jobs)
     stand(journey, accepted=jobs)

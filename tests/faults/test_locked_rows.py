@@ -52,7 +52,7 @@ def run_beside_a_locked_job(journey: Journey, *, hold_s: float) -> None:
             run_short_jobs(journey, 500)
         assert journey.job(job).status == "running"
 
-    row = journey.wait_for_status(job, "succeeded", within=5)
+    row = journey.wait_for_status(job, "succeeded", within=20)
     assert row.attempts == 1
     assert len(journey.ledger.starts(job)) == 1
     stand(journey)
@@ -91,7 +91,7 @@ def test_locked_row_at_the_head_of_the_queue_stops_nobody(journey: Journey) -> N
             assert said in command.said()
         assert journey.job(first).status == "queued"
 
-    row = journey.wait_for_status(first, "succeeded", within=5)
+    row = journey.wait_for_status(first, "succeeded", within=20)
     assert row.attempts == 1
     stand(journey)
 

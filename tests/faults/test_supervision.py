@@ -205,11 +205,14 @@ def test_drain_ends_when_every_process_has_drained(journey: Journey) -> None:
     assert group.wait(within=100) == 0, group.said()
 
     assert (journey.job(poison).status, journey.job(poison).attempts) == ("failed", 2)
-    assert end_of(journey, poison) == ("failed", "attempts_used_up")
-    assert len(journey.ledger.starts(poison)) == 2
+    # A process may die before it could write that the attempt had begun: that one is no attempt,
+    # but the third death.
+    deaths = len(journey.ledger.starts(poison))
+    reasons = {2: "attempts_used_up", 3: "killed_its_worker"}
+    assert end_of(journey, poison) == ("failed", reasons[deaths])
     assert {journey.job(job).status for job in jobs} == {"succeeded"}
     # Two, and one for each that died; those that had drained were not started again.
-    assert len(started(group)) == 4
+    assert len(started(group)) == 2 + deaths
     stand(journey)
 
 

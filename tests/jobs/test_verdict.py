@@ -655,24 +655,19 @@ def test_failures_are_over_when_the_newest_attempts_go_well(
 
 
 @pytest.mark.parametrize(
-    ("left", "is_left"),
-    [
-        (None, False),
-        # Another story of the same kind, hours ago.
-        ({"finished_at": ago(7000)}, False),
-        ({"finished_at": ago(300)}, True),
-    ],
+    ("ended_s", "is_left"),
+    # One of hours ago is another story of the same kind.
+    [(None, False), (7000, False), (300, True)],
 )
 def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
-    scene: Scene, left: dict[str, Any] | None, is_left: bool
+    scene: Scene, ended_s: float | None, is_left: bool
 ) -> None:
     """A poison was found, and its jobs were cancelled."""
     scene.worker()
     scene.minutes(retry_scheduled=60, succeeded=30, upto=70)
-    if left:
-        fields = {"error_fingerprint": "f1", "error_class": "KeyError", **left}
-        make_job(scene.session, Status.FAILED, kind=ECHO, **fields)
-        scene.session.commit()
+    if ended_s:
+        fields = {"error_fingerprint": "f1", "error_class": "KeyError"}
+        scene.ended(ended_s, Status.FAILED, kind=ECHO, **fields)
     # Perhaps some wait for a retry that is too far off to be seen.
     bad = judged(scene).first
     scene.minutes(1, succeeded=1)

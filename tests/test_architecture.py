@@ -49,6 +49,12 @@ def test_statements_name_known_statuses_and_events_only(path: Path) -> None:
     assert quoted(EVENT_NAMED, source) <= {str(event) for event in Event}
 
 
+def test_the_application_itself_is_asked_for_in_one_place() -> None:
+    asking = [named(path) for path in SOURCES if "current_app._get_current" in path.read_text()]
+
+    assert asking == ["queueapp/application.py"]
+
+
 def quoted(named: re.Pattern[str], source: str) -> set[str]:
     """The words in quotes that a statement compares with."""
     return {word for found in named.findall(source) for word in QUOTED.findall(found)}

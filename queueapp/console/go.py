@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from flask import Response, current_app, redirect, request, url_for
+from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import handlers, judgement
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import back, places
 from queueapp.console.answers import render
@@ -108,7 +109,7 @@ def _address(_session: Session, asked: str) -> list[Found]:
     path = asked.removeprefix(request.host_url.rstrip("/"))
     known = back.checked(path, "") if path.startswith("/") else ""
     inner = known.removeprefix(request.script_root) if known else ""
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     served = judgement.page_of(app, (inner,), may=_is_page)
     return [Found("page", known, known)] if served else []
 
@@ -257,7 +258,7 @@ def _of_cause(number: str) -> Found:
 
 
 def _of_kind(kind: str) -> Found:
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     path = judgement.page_of(app, (f"/kinds/{kind}",))
     address = request.script_root + path if path else url_for(".jobs", kind=kind)
     return Found("kind", kind, address)

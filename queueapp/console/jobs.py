@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from flask import Response, current_app, redirect, request
+from flask import Response, redirect, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import counts
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
@@ -67,7 +68,7 @@ class Place:
 @permits(Permission.READ)
 def jobs() -> AnyResponse:
     """List the jobs that match the address."""
-    pulse, known = pulse_of(), counts.at_hand(_app())
+    pulse, known = pulse_of(), counts.at_hand(this_app())
     criteria = read_criteria(request.args, pulse.now)
     place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
     lost = unread_place(request.args, asdict(place))
@@ -85,10 +86,6 @@ def jobs() -> AnyResponse:
         is_shared=True,
     )
     return _pushing(response, criteria)
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]
 
 
 def _pushing(response: Response, criteria: Criteria) -> Response:
@@ -161,7 +158,7 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
 def _numbers(known: Counts | None) -> dict[str, str]:
     """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
     try:
-        known = known or counts.present(_app())
+        known = known or counts.present(this_app())
     except DatabaseUnavailable:
         return {}
     found = {status.value: count(n) for status, n in (known.by_status.value or {}).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Flask, Response
 
-from queueapp import judgement
+from queueapp import judgement, shared_readings
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.exposition import CONTENT_TYPE, exposition
 from queueapp.application import this_app
@@ -24,7 +24,7 @@ WAIT_S = 4.0
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share what is measured."""
-    app.extensions["queue_metrics"] = judgement.share(app, lambda: _measure(app))
+    app.extensions["queue_metrics"] = shared_readings.share(app, lambda: _measure(app))
 
 
 def shared(app: Flask) -> Shared[Measured]:

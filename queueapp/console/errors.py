@@ -12,7 +12,7 @@ from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
-from queueapp import judgement
+from queueapp import shared_readings
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
@@ -65,10 +65,7 @@ def errors() -> AnyResponse:
     kind = request.args.get("kind", "").strip()
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(url_for(".errors"))
-    snapshot = shared_failures().get(life_s=timer_life_s())
-    look = snapshot.present
-    if look is None:
-        raise judgement.unavailable(snapshot)
+    look = shared_readings.present(shared_failures().get(life_s=timer_life_s()))
     response = answer(
         "errors",
         as_of=look.pulse.now,

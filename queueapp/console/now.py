@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Response
 
-from queueapp import judgement, shared
+from queueapp import judgement, shared, shared_readings
 from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
@@ -42,7 +42,7 @@ def now() -> Response:
     wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
     found = reading.get(life_s=timer_life_s(), wait_s=wait_s, begun=begun)
     if found.value is None:
-        raise judgement.unavailable(found)
+        raise shared_readings.unavailable(found)
     seen, old = found.value, _old(found, look)
     mark = f"{seen.mark} {_mark(look)} {_stops(look.facts)} {old}"
     return answer(

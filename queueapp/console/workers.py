@@ -13,7 +13,7 @@ from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
-from queueapp.console.readings import Reading, share, tried
+from queueapp.console.readings import Reading, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import draining, queries, workers
@@ -21,6 +21,7 @@ from queueapp.jobs.draining import Drain
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, Connections, Roll, State
 from queueapp.shared import Shared
+from queueapp.shared_readings import share_bounded
 
 # Those that are only history: the latest of them.
 GONE_SHOWN = 20
@@ -35,7 +36,7 @@ ICONS = {State.LIVE: "succeeded", State.SILENT: "failed", State.UNCONNECTED: "fa
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the roll."""
-    app.extensions["queue_roll"] = share(app, read_roll)
+    app.extensions["queue_roll"] = share_bounded(app, read_roll)
 
 
 def shared_roll() -> Shared[Roll]:

@@ -225,9 +225,20 @@ def test_one_worker_tells_its_facts_and_last_results(console: Console, session: 
     assert re.search(r"Last results.* failed 2 demo.echo.* succeeded 1 demo.echo", page)
 
 
-def test_a_name_that_nobody_bears_is_not_found(client: FlaskClient) -> None:
-    assert client.get("/workers/worker:nobody").status_code == 404
-    assert client.get("/workers/release?worker=nobody").status_code == 404
+@pytest.mark.parametrize("path", ["/", RELEASE, DRAIN])
+def test_a_name_that_nobody_bears_is_no_worker(client: FlaskClient, path: str) -> None:
+    answer = client.get(f"/workers{path}worker:<b>")
+
+    assert answer.status_code == 404
+    assert "No such worker" in words(answer.text)
+    assert "No worker 'worker:<b>' holds a job" in words(answer.text)
+
+
+def test_a_name_that_no_worker_can_have_is_shown_in_part(client: FlaskClient) -> None:
+    answer = client.get(f"/workers/a%00{'b' * 600}")
+
+    assert answer.status_code == 404
+    assert f"No worker 'a\\x00{'b' * 498}' holds a job" in words(answer.text)
 
 
 def test_all_jobs_of_a_dead_worker_are_released_with_actor_and_reason(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import at_once, transitions
+from queueapp.jobs import autocommit, transitions
 from queueapp.jobs.database import run
 from queueapp.jobs.transitions import Enqueued, Json, NewJob, producer
 
@@ -183,7 +183,7 @@ def test_workers_are_told_once_the_job_is_there(
         with engine.connect() as other:
             found.append(other.scalar(text("SELECT count(*) FROM jobs")))
 
-    monkeypatch.setattr(at_once, "_announce", announce)
+    monkeypatch.setattr(autocommit, "_announce", announce)
     put(worker, keyed("k"))
     put(worker, keyed("k"))
     put(worker, keyed(None), keyed(None))

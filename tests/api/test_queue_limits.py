@@ -23,8 +23,8 @@ from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import NewJob
 from tests.api.conftest import body, pointers, problem
 from tests.factories import make_job
-from tests.live.processes import until
 from tests.live.proxy import Proxy
+from tests.locks import until_a_lock_is_awaited
 
 ECHO = {"kind": "demo.echo"}
 FULL = (429, "queue_full")
@@ -214,9 +214,7 @@ def test_a_count_waits_for_whoever_is_creating(
     with engine.connect() as rival:
         transitions.enqueue_one(rival, job, producer="app", actor="app", via="api", ceiling=2**62)
         thread.start()
-        with engine.connect() as watch:
-            waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            until(lambda: watch.scalar(sa.text(waits)), "the count waits at the gate")
+        until_a_lock_is_awaited(engine, "advisory")
         assert answers == []
         rival.commit()
     thread.join()

@@ -21,10 +21,10 @@ from queueapp.application import this_app
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import KindNotFound
 from queueapp.extensions import db
-from queueapp.handlers.registry import KIND
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import QUEUE, Switch, scope_of
 from queueapp.jobs.failure import printable
+from queueapp.jobs.names import KIND
 
 # How long a pause or a hold may be set for, and over how long jobs may be spread.
 LONGEST_S = 30 * 86_400.0

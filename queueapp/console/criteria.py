@@ -24,6 +24,7 @@ from queueapp.console.instants import (
     write_canonically,
 )
 from queueapp.handlers.registry import MOST_ATTEMPTS
+from queueapp.jobs.names import OPERATION
 from queueapp.jobs.queries import (
     JobFilter,
     PayloadField,
@@ -47,7 +48,6 @@ BESIDE = ("before", "after", "upto", "refresh", "done")
 _STATUSES = {status.value for status in Status}
 _VIEWS = {view.value for view in View}
 _PRIORITY = re.compile(r"-?[0-9]{1,5}", re.ASCII)
-_OPERATION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ATTEMPTS = re.compile(r"(>=|≥)? ?([0-9]{1,5})", re.ASCII)
 
 
@@ -193,7 +193,7 @@ def _bad_fields(given: dict[str, list[str]]) -> Iterable[str]:
         said = f"“{priority[:100]}” is no priority: whole numbers from -32768 to 32767 are."
         yield Problem(said, "priority")
     for operation in given.get("operation", [])[:1]:
-        if not _OPERATION.fullmatch(operation):
+        if not OPERATION.fullmatch(operation):
             said = f"“{operation[:100]}” is no operation: sixteen digits from 0 to f are."
             yield Problem(said, "operation")
     yield from _bad_attempts(given)

@@ -24,6 +24,7 @@ from queueapp.errors import OperationNotFound
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.failure import printable
+from queueapp.jobs.names import KIND
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.bounds import LARGEST_ID
 
@@ -39,7 +40,6 @@ _CAUSE = re.compile(r"(?:error[:\s]\s*)?([0-9a-f]{16})", re.ASCII | re.IGNORECAS
 _BEGINNING = re.compile(
     r"(?:(?:op(?:eration)?|error)[:\s]\s*)?([0-9a-f]{6,15})", re.ASCII | re.IGNORECASE
 )
-_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}", re.ASCII)
 _PERSON = re.compile(r"(?:user|cli|token):.+")
 
 
@@ -207,7 +207,7 @@ def _causes_like(session: Session, asked: str) -> list[Found]:
 
 def _kind_of_jobs(session: Session, asked: str) -> list[Found]:
     """A kind that no handler here knows may have jobs all the same."""
-    if not _KIND.fullmatch(asked):
+    if not KIND.fullmatch(asked):
         return []
     has_jobs = queries.list_jobs(session, JobFilter(kind=asked), limit=1).rows
     return [_of_kind(asked)] if has_jobs else []

@@ -20,10 +20,10 @@ from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kind
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
-from queueapp.handlers.registry import KIND
 from queueapp.jobs import queries
 from queueapp.jobs.control import Switch
 from queueapp.jobs.kinds import Tally
+from queueapp.jobs.names import KIND
 from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s

@@ -19,7 +19,7 @@ from queueapp.jobs.operations.planning import (
     survey_undo,
     why_not_undone,
 )
-from queueapp.jobs.operations.state import Operation, State, find
+from queueapp.jobs.operations.state import Operation, State, find, known_id
 from queueapp.jobs.operations.undo import ASKED_TO_STOP, CHANGED, UNDO
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.operations.walk import Counts, statuses_of
@@ -42,6 +42,7 @@ __all__ = [
     "advance",
     "count",
     "find",
+    "known_id",
     "left_of",
     "list_operations",
     "moved_by",

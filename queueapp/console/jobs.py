@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from flask import Response, redirect, request
+from flask import redirect, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import counts
 from queueapp.application import this_app
 from queueapp.auth import Permission, permits
-from queueapp.console.answers import answer, wants_panel
+from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import Criteria, read_criteria, read_place, unread_place
+from queueapp.console.criteria import Criteria, parse_id, read_criteria, read_place, unread_place
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
@@ -70,7 +70,9 @@ def jobs() -> AnyResponse:
     """List the jobs that match the address."""
     pulse, known = pulse_of(), counts.at_hand(this_app())
     criteria = read_criteria(request.args, pulse.now)
-    place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
+    place = Place(
+        *(read_place(request.args, name, parse_id) for name in ("before", "after", "upto"))
+    )
     lost = unread_place(request.args, asdict(place))
     if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=place.before, after=place.after))
@@ -85,14 +87,7 @@ def jobs() -> AnyResponse:
         context=lambda: {"lost": lost, **_context(bounded(), criteria, place, pulse.now, known)},
         is_shared=True,
     )
-    return _pushing(response, criteria)
-
-
-def _pushing(response: Response, criteria: Criteria) -> Response:
-    # A poll must not add to the browser's history; a changed filter must, without its empty fields.
-    if request.headers.get("HX-Source", "").endswith("#filter"):
-        response.headers["HX-Push-Url"] = criteria.url()
-    return response
+    return in_history(response, criteria.url)
 
 
 def _context(

@@ -14,8 +14,8 @@ from flask.testing import FlaskClient
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
 from queueapp.extensions import db
+from queueapp.local_postgres import free_port
 from tests.live import needs
-from tests.live.pooler import free_port
 from tests.live.processes import until
 
 

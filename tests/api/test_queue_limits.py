@@ -22,6 +22,7 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import NewJob
 from tests.api.conftest import body, pointers, problem
+from tests.applications import application
 from tests.factories import make_job
 from tests.live.proxy import Proxy
 from tests.locks import until_a_lock_is_awaited
@@ -433,17 +434,12 @@ def test_limits_that_contradict_each_other_stop_the_start(database_url: str) -> 
 
 
 def test_the_settings_are_in_force(database_url: str) -> None:
-    app = create_app(
-        {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_HARD_LIMIT": "2",
-         "QUEUE_SOFT_LIMIT": "1"}
-    )  # fmt: skip
-    client = app.test_client()
+    with application(database_url, QUEUE_HARD_LIMIT="2", QUEUE_SOFT_LIMIT="1") as app:
+        client = app.test_client()
 
-    answers = [client.post("/api/jobs", json=ECHO) for _ in range(3)]
+        answers = [client.post("/api/jobs", json=ECHO) for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [201, 201, 429]
-    with app.app_context():
-        db.engine.dispose()
 
 
 # What it costs

@@ -6,11 +6,10 @@ since. So neither two drivers nor a repeated request can move a job twice, and j
 or moved later are not touched. The line of a batch names its jobs, which is where an undo begins.
 """
 
-from queueapp.jobs.operations.canary import Canary, Terms, Trial, open_ones, trials_of
+from queueapp.jobs.operations.canary import Terms, Trial, open_ones, trials_of
 from queueapp.jobs.operations.driver import BATCH, advance, count, refuse_beyond, step, stop
 from queueapp.jobs.operations.listing import Cursor, Mark, list_operations, moved_by
 from queueapp.jobs.operations.planning import (
-    Survey,
     left_of,
     plan,
     planned_before,
@@ -30,13 +29,11 @@ __all__ = [
     "CHANGED",
     "UNDO",
     "VERBS",
-    "Canary",
     "Counts",
     "Cursor",
     "Mark",
     "Operation",
     "State",
-    "Survey",
     "Terms",
     "Trial",
     "advance",

@@ -19,7 +19,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.criteria import FILTER, Criteria, is_of_payload, read_criteria
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
-from queueapp.console.operations import REASON_LENGTH, given_reason, known_operation, shown_again
+from queueapp.console.operations import REASON_LENGTH, given_reason, shown_again
 from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationNeedsAdmin
 from queueapp.extensions import db
@@ -78,7 +78,7 @@ def undo_operation(operation_id: str) -> AnyResponse:
     """Plan the undo of an operation; its own page asks then."""
     session = db.session()
     queries.bound_reads(session)
-    origin = operations.find(session, known_operation(operation_id))
+    origin = operations.find(session, operations.known_id(operation_id))
     try:
         reason = _reason()
     except Unfit as error:

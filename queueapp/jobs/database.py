@@ -2,7 +2,7 @@
 
 Statements are written once, as constants in psycopg's own form (``%(name)s``), and are sent as they
 stand: nothing is compiled per call. Whoever opened the session commits it. On SQLite, the fallback,
-``queueapp.jobs.sqlite`` gives the same answers.
+the dialect of ``queueapp.jobs.sqlite`` gives the same answers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def run(database: Database, statement: str, **parameters: Any) -> Sequence[Row[A
     """Execute ``statement`` and return its rows; none for a statement without an answer."""
     connection = connection_of(database)
     if connection.dialect.name == "sqlite":
-        from queueapp.jobs.sqlite.answers import answer
-
-        return answer(connection, statement, parameters)
+        fallback: Any = connection.dialect
+        rows: Sequence[Row[Any]] = fallback.answer(connection, statement, parameters)
+        return rows
     result = connection.exec_driver_sql(statement, parameters)
     return result.all() if result.returns_rows else ()
 

@@ -10,10 +10,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app, shared
-from queueapp.extensions import db
+from queueapp import shared
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
+from tests.applications import application
 from tests.console.conftest import PANEL, words
 from tests.console.test_operation_page import plan
 from tests.factories import make_job
@@ -47,10 +47,8 @@ def line(database_url: str) -> Iterator[Proxy]:
 @pytest.fixture
 def behind(line: Proxy) -> Iterator[FlaskClient]:
     """The console of an application that reaches its database through ``line``."""
-    app = create_app({"DATABASE_URL": line.url, "TESTING": True})
-    yield app.test_client()
-    with app.app_context():
-        db.engine.dispose()
+    with application(line.url) as app:
+        yield app.test_client()
 
 
 def every_page(app: Flask, session: Session) -> list[str]:

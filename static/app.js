@@ -319,6 +319,10 @@ async function copy(text, what) {
   if (said.endsWith("is copied.")) setTimeout(() => shown.remove(), 5000);
 }
 const copyLink = () => copy(fixedLink(), "The link");
+// A button of the filter that leads to a page of its own, with what was typed: nothing for htmx.
+document.addEventListener("submit", (event) => {
+  if (event.submitter?.matches("[data-leaves]")) event.stopPropagation();
+}, true);
 // Half a time or half a value is no question yet: these fields wait until they are left.
 document.addEventListener("input", (event) => {
   if (event.target.closest("[data-whole]")) event.stopPropagation();

@@ -216,7 +216,8 @@ def _run_of(
     claimed = attempt.claimed_at
     if claimed is None:
         return None, held_to
-    began = started_at if started_at and claimed <= started_at <= held_to else None
+    # Its line in the ledger may be a moment younger than what the row says.
+    began = min(max(started_at, claimed), held_to) if started_at else None
     if attempt.ended_at is None:
         return began, held_to
     if attempt.run_ms is None:

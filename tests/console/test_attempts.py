@@ -202,12 +202,15 @@ def test_an_attempt_that_has_not_begun_does_not_run() -> None:
 
     [line] = lines_of([claimed], after(1_000))
     [begun] = lines_of([claimed], after(1_000), after(600))
+    # The line of the ledger may be younger than the row.
+    [at_once] = lines_of([claimed], after(1_000), after(99))
 
     assert line.held is not None
     assert (line.held.x, line.held.width) == (100, 900)
     assert (line.running, line.run_s) == (None, None)
     assert begun.running is not None
     assert (begun.running.x, begun.running.width, begun.run_s) == (600, 400, 0.4)
+    assert at_once.run_s == 0.9
 
 
 def test_of_an_end_that_nobody_measured_the_time_is_an_upper_bound() -> None:

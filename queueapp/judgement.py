@@ -29,6 +29,7 @@ T = TypeVar("T")
 # How long ``/healthz`` waits for a look at the queue.
 HEALTH_WAIT_S = 1.0
 RETRY_AFTER = 5
+_TRY_AGAIN = "; try again"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def share(app: Flask, read: Callable[[], T]) -> Shared[T]:
 
 def unavailable(snapshot: Snapshot[Any]) -> DatabaseUnavailable:
     """What to raise where nothing can be shown without a reading of now."""
-    return DatabaseUnavailable(f"{snapshot.why_not}; try again", retry_after=RETRY_AFTER)
+    return DatabaseUnavailable(f"{snapshot.why_not}{_TRY_AGAIN}", retry_after=RETRY_AFTER)
 
 
 def shared(app: Flask) -> Shared[Look]:
@@ -111,7 +112,9 @@ def aged(snapshot: Snapshot[Look], app: Flask) -> Look:
     if snapshot.present is not None:
         return replace(snapshot.value, age_s=snapshot.age_s)
     old = snapshot.value.verdict
-    reason = f"{failure}; what stands below is {span(snapshot.age_s)} old"
+    # Each process has a look of its own, so the age may differ from one load to the next.
+    ago = span(snapshot.age_s)
+    reason = f"{failure}; what stands below was last read by this web process {ago} ago"
     found = replace(_unknown(app, Unread("queue", reason)), as_of=old.as_of)
     others = tuple(one for one in old.findings if one.level in (Level.AMBER, Level.RED))
     return Look(replace(found, others=others), snapshot.value.facts, snapshot.age_s)
@@ -138,9 +141,12 @@ def _what_to_check(app: Flask) -> str:
 
 
 def name_failure(error: Exception) -> str | None:
-    """In words what kept us from reading; None for what is no matter of the database."""
+    """In words what kept us from reading; None for what is no matter of the database.
+
+    They stand within a sentence, which says itself what to do.
+    """
     if isinstance(error, QueueError | LocalPostgresUnavailable):
-        return str(error)
+        return str(error).removesuffix(_TRY_AGAIN)
     if not isinstance(error, SQLAlchemyError | psycopg.Error):
         return None
     origin = error.orig if isinstance(error, DBAPIError) else error

@@ -98,7 +98,9 @@ def aged(snapshot: Snapshot[Look], app: Flask) -> Look:
     if snapshot.present is not None:
         return replace(snapshot.value, age_s=snapshot.age_s)
     old = snapshot.value.verdict
-    reason = f"{failure}; what stands below is {span(snapshot.age_s)} old"
+    # Each process has a look of its own, so the age may differ from one load to the next.
+    ago = span(snapshot.age_s)
+    reason = f"{failure}; what stands below was last read by this web process {ago} ago"
     found = replace(_unknown(app, Unread("queue", reason)), as_of=old.as_of)
     others = tuple(one for one in old.findings if one.level in (Level.AMBER, Level.RED))
     return Look(replace(found, others=others), snapshot.value.facts, snapshot.age_s)

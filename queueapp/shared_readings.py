@@ -19,6 +19,7 @@ from queueapp.shared import Shared, Snapshot, life_s, wait_s
 T = TypeVar("T")
 
 _RETRY_AFTER = 5
+_TRY_AGAIN = "; try again"
 
 
 def share(app: Flask, read: Callable[[], T]) -> Shared[T]:
@@ -46,13 +47,16 @@ def present(snapshot: Snapshot[T]) -> T:
 
 def unavailable(snapshot: Snapshot[Any]) -> DatabaseUnavailable:
     """What to raise where nothing can be shown without a reading of now."""
-    return DatabaseUnavailable(f"{snapshot.why_not}; try again", retry_after=_RETRY_AFTER)
+    return DatabaseUnavailable(f"{snapshot.why_not}{_TRY_AGAIN}", retry_after=_RETRY_AFTER)
 
 
 def name_failure(error: Exception) -> str | None:
-    """In words what kept us from reading; None for what is no matter of the database."""
+    """In words what kept us from reading; None for what is no matter of the database.
+
+    They stand within a sentence, which says itself what to do.
+    """
     if isinstance(error, QueueError | LocalPostgresUnavailable):
-        return str(error)
+        return str(error).removesuffix(_TRY_AGAIN)
     if not isinstance(error, SQLAlchemyError | psycopg.Error):
         return None
     origin = error.orig if isinstance(error, DBAPIError) else error

@@ -96,11 +96,14 @@ class Criteria:
         """Whether anything was asked for that is seldom asked."""
         return any(name in MORE or is_of_payload(name) for name in self.given)
 
-    def url(self, **changes: Any) -> str:
-        """The address of the same list with ``changes`` to the filter or the place in it."""
+    def url(self, endpoint: str = "console.jobs", /, **changes: Any) -> str:
+        """The address of the same list with ``changes`` to the filter or the place in it.
+
+        ``endpoint``: another page that takes the same filter.
+        """
         merged: dict[str, Any] = {**self.given, **changes}
         kept = {name: value for name, value in merged.items() if value not in (None, "", [])}
-        return url_for("console.jobs", **kept)
+        return url_for(endpoint, **kept)
 
 
 def read_criteria(

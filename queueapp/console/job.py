@@ -64,7 +64,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "failure": queries.last_failure(session, job_id) if has_failed else None,
         "events": events[-EVENTS:],
         "events_cut": len(events) > EVENTS,
-        "lines": lines_of(attempts_of(events[-EVENTS:]), now),
+        "lines": lines_of(attempts_of(events[-EVENTS:]), now, job.started_at),
         "line_width": WIDTH,
     }
 

@@ -68,7 +68,8 @@ def _old(found: Snapshot[Overview], look: Look) -> str | None:
     if found.present is not None or look.age_s > shared.OLD_S:
         return None
     reason = found.failure or "reading them takes long"
-    return f"The numbers below are {span(found.age_s)} old: {reason}."
+    ago = span(found.age_s)
+    return f"The numbers below were last read by this web process {ago} ago: {reason}."
 
 
 def _context(seen: Overview, look: Look, old: str | None) -> Mapping[str, Any]:

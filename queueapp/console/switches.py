@@ -127,6 +127,7 @@ def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
         durations=DURATIONS,
         spreads=SPREADS,
         spread=request.args.get("spread", ""),
+        reason=request.args.get("reason", "")[:REASON_LENGTH],
         back=back.checked(wanted, _default(kind)),
         reason_length=REASON_LENGTH,
     )

@@ -25,6 +25,11 @@ registry.register("sqlite.queue", "queueapp.jobs.sqlite.dialect", "QueueSQLite")
 Database: TypeAlias = Session | Connection
 
 
+def object_or_null(expression: str) -> str:
+    """SQL of a JSON object, NULL for whatever else stands there: ``jsonb_each`` refuses that."""
+    return f"CASE jsonb_typeof({expression}) WHEN 'object' THEN {expression} END"
+
+
 def connection_of(database: Database) -> Connection:
     """The connection that ``database`` works on, its transaction begun if need be."""
     return database.connection() if isinstance(database, Session) else database

@@ -14,8 +14,8 @@ from bench.drain import Load
 from bench.errors import Failed
 from bench.ladder import ladder
 from bench.place import Database
-from bench.services import free_port
 from bench.workloads import Figures, Subject
+from queueapp.local_postgres import free_port
 
 # As the Procfile has them.
 WEB_PROCESSES = 2

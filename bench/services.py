@@ -108,7 +108,7 @@ class Redis:
         for left in scratch.glob("redis-*"):
             _remove_abandoned_redis(left)
         self._home = Path(tempfile.mkdtemp(prefix="redis-", dir=scratch))
-        self.port = free_port()
+        self.port = local_postgres.free_port()
         options = {
             "port": str(self.port), "bind": "127.0.0.1", "appendonly": "yes",
             "appendfsync": "everysec", "save": "", "dir": str(self._home),
@@ -168,10 +168,3 @@ def _remove_abandoned_redis(home: Path) -> None:
         if Path(f"/proc/{pid}/cwd").samefile(home):
             os.kill(pid, signal.SIGTERM)
     shutil.rmtree(home, ignore_errors=True)
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

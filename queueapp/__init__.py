@@ -31,13 +31,13 @@ from queueapp import (
 )
 from queueapp.extensions import db, migrate
 from queueapp.handlers import JobContext, enqueue, handler
-from queueapp.jobs import at_once
+from queueapp.jobs import autocommit
 
 __all__ = ["JobContext", "create_app", "enqueue", "handler"]
 
 # For producers that only import ``enqueue`` as well: their commits wake the workers.
 notifier.install()
-at_once.announce_with(lambda engine: notifier.notifier_of(engine).notify())
+autocommit.announce_with(lambda engine: notifier.notifier_of(engine).notify())
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -7,7 +7,6 @@ from functools import partial
 from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
 from queueapp.auth import Permission, current_principal
 from queueapp.config import Settings
 from queueapp.extensions import db
@@ -15,12 +14,13 @@ from queueapp.jobs.system.report import report
 from queueapp.jobs.system.told import Asked, System
 from queueapp.schema import schema_head
 from queueapp.shared import Snapshot
+from queueapp.shared_readings import present, share
 
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the readings: once with the texts of others' queries, once without."""
     app.extensions["queue_system"] = {
-        sees_queries: judgement.share(app, partial(read_system, app, sees_queries=sees_queries))
+        sees_queries: share(app, partial(read_system, app, sees_queries=sees_queries))
         for sees_queries in (False, True)
     }
 
@@ -34,9 +34,7 @@ def present_system(*, life_s: float | None = None) -> System:
     # The texts of other people's queries may hold secrets.
     shared = current_app.extensions["queue_system"][current_principal().may(Permission.ADMIN)]
     snapshot: Snapshot[System] = shared.get(life_s=life_s)
-    if snapshot.present is None:
-        raise judgement.unavailable(snapshot)
-    return snapshot.present
+    return present(snapshot)
 
 
 def read_system(app: Flask, *, sees_queries: bool) -> System:

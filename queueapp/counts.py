@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from flask import Flask
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
-from queueapp.extensions import db
+from queueapp import shared_readings
 from queueapp.jobs import queries
 from queueapp.jobs.queries import PriorityDepth, Pulse
 from queueapp.jobs.queries.attempted import Reading, tried
@@ -30,7 +29,7 @@ class Counts:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share its counts."""
-    app.extensions["queue_counts"] = judgement.share(app, lambda: _read(app))
+    app.extensions["queue_counts"] = shared_readings.share_bounded(app, _read)
 
 
 def shared(app: Flask) -> Shared[Counts]:
@@ -41,10 +40,7 @@ def shared(app: Flask) -> Shared[Counts]:
 
 def present(app: Flask) -> Counts:
     """The counts, a moment old at most. Raises DatabaseUnavailable."""
-    snapshot = shared(app).get()
-    if snapshot.present is None:
-        raise judgement.unavailable(snapshot)
-    return snapshot.present
+    return shared_readings.present(shared(app).get())
 
 
 def at_hand(app: Flask) -> Counts | None:
@@ -54,11 +50,9 @@ def at_hand(app: Flask) -> Counts | None:
     return snapshot.value if snapshot.age_s < reading.life_s else None
 
 
-def _read(app: Flask) -> Counts:
-    with app.app_context(), Session(db.engine) as session:
-        queries.bound_reads(session)
-        return Counts(
-            pulse=queries.pulse(session),
-            by_status=tried(session, queries.status_counts),
-            depths=tried(session, queries.depth_by_priority),
-        )
+def _read(session: Session) -> Counts:
+    return Counts(
+        pulse=queries.pulse(session),
+        by_status=tried(session, queries.status_counts),
+        depths=tried(session, queries.depth_by_priority),
+    )

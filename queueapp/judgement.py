@@ -6,29 +6,26 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
 
 import psycopg
 from flask import Flask
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from queueapp.config import Settings
 from queueapp.connections import address_of
 from queueapp.database_address import place_of
-from queueapp.errors import DatabaseUnavailable, QueueError
+from queueapp.errors import QueueError
 from queueapp.extensions import db
 from queueapp.jobs.verdict import Facts, Level, Step, Unread, Verdict, judge, not_known, read
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
-from queueapp.shared import Shared, Snapshot, life_s, wait_s
-
-T = TypeVar("T")
+from queueapp.shared import Shared, Snapshot
+from queueapp.shared_readings import name_failure, share
 
 # How long ``/healthz`` waits for a look at the queue.
 HEALTH_WAIT_S = 1.0
-RETRY_AFTER = 5
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,6 @@ class Look:
 def init_app(app: Flask) -> None:
     """Let ``app`` share one look at the queue."""
     app.extensions["queue_look"] = share(app, lambda: look(app))
-
-
-def share(app: Flask, read: Callable[[], T]) -> Shared[T]:
-    """What ``read`` gives, read once for all of ``app``'s threads; failures are named as here."""
-    return Shared(read, life_s=life_s(app), wait_s=wait_s(app), name_failure=name_failure)
-
-
-def unavailable(snapshot: Snapshot[Any]) -> DatabaseUnavailable:
-    """What to raise where nothing can be shown without a reading of now."""
-    return DatabaseUnavailable(f"{snapshot.why_not}; try again", retry_after=RETRY_AFTER)
 
 
 def shared(app: Flask) -> Shared[Look]:
@@ -111,7 +98,9 @@ def aged(snapshot: Snapshot[Look], app: Flask) -> Look:
     if snapshot.present is not None:
         return replace(snapshot.value, age_s=snapshot.age_s)
     old = snapshot.value.verdict
-    reason = f"{failure}; what stands below is {span(snapshot.age_s)} old"
+    # Each process has a look of its own, so the age may differ from one load to the next.
+    ago = span(snapshot.age_s)
+    reason = f"{failure}; what stands below was last read by this web process {ago} ago"
     found = replace(_unknown(app, Unread("queue", reason)), as_of=old.as_of)
     others = tuple(one for one in old.findings if one.level in (Level.AMBER, Level.RED))
     return Look(replace(found, others=others), snapshot.value.facts, snapshot.age_s)
@@ -135,17 +124,6 @@ def _what_to_check(app: Flask) -> str:
         f"Does PostgreSQL run at {place}, and does it take connections? Look at its log;"
         " `flask system` tells more where it can be run."
     )
-
-
-def name_failure(error: Exception) -> str | None:
-    """In words what kept us from reading; None for what is no matter of the database."""
-    if isinstance(error, QueueError | LocalPostgresUnavailable):
-        return str(error)
-    if not isinstance(error, SQLAlchemyError | psycopg.Error):
-        return None
-    origin = error.orig if isinstance(error, DBAPIError) else error
-    state = getattr(origin, "sqlstate", None)
-    return f"the database refused ({state})" if state else "the database does not answer"
 
 
 def page_of(

@@ -97,7 +97,8 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
 // A panel that could not be had stays as it was; no notice for each failed poll.
 document.addEventListener("htmx:before:swap", (event) => {
   const { ctx } = event.detail;
-  if (isPoll(ctx) && ctx.response.status >= 400) event.preventDefault();
+  if (isPoll(ctx) && ctx.response.status >= 400) return event.preventDefault();
+  if (ctx.target?.id === "panel") noteFocus();
 });
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   if (ctx && isPoll(ctx)) return failed(0);
@@ -255,6 +256,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     answered = false;
     $("#operation-title")?.focus();
   }
+  if (ctx.target?.id === "panel") keepFocus();
   if (isForm(ctx)) (dialog.open ? dialog : document).querySelector('[aria-invalid="true"]')?.focus();
   if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
   showTicks();
@@ -284,20 +286,39 @@ function nextTheme() {
 
 // --- Keys: single ones, off while typing and wherever the reader has turned them off ---
 
-const rows = () => $$("#panel tbody tr[id]");
+// Not those behind a summary that is shut.
+const rows = () => $$("#panel tbody tr[id]").filter((row) => row.checkVisibility());
 let [current, pendingG] = [null, 0]; // current: the row's id, for the row may be replaced
 
 function move(step) {
   const all = rows();
   const place = all.findIndex((row) => row.id === current);
   const next = all[Math.min(Math.max(place + step, 0), all.length - 1)];
-  if (!next) return;
-  for (const row of all) delete row.dataset.current;
-  next.dataset.current = "";
-  current = next.id;
-  const target = next.querySelector("a.id") ?? next.querySelector("a, input");
+  if (next) stand(next);
+}
+
+function stand(row) {
+  for (const other of rows()) delete other.dataset.current;
+  row.dataset.current = "";
+  current = row.id;
+  const target = row.querySelector("a.id") ?? row.querySelector("a, input");
   target?.focus({ preventScroll: true });
-  next.scrollIntoView({ block: "nearest" });
+  row.scrollIntoView({ block: "nearest" });
+}
+
+// What had the focus may go with a refresh, most of all after its own verb: then the row that takes
+// its place has it, and where there is none the page, but never the top of the window.
+let left = null;
+function noteFocus() {
+  const at = document.activeElement;
+  const row = at.closest("tr[id]");
+  left = panel()?.contains(at) ? { row: row?.id, place: rows().indexOf(row) } : null;
+}
+function keepFocus() {
+  if (!left || document.activeElement !== document.body) return;
+  const all = left.row ? rows() : [];
+  const next = all.find((row) => row.id === left.row) ?? all[Math.min(left.place, all.length - 1)];
+  next ? stand(next) : $("#main").focus({ preventScroll: true });
 }
 
 const inRow = (selector) => document.getElementById(current ?? "")?.querySelector(selector);
@@ -327,6 +348,10 @@ async function copy(text, what) {
   if (said.endsWith("is copied.")) setTimeout(() => shown.remove(), 5000);
 }
 const copyLink = () => copy(fixedLink(), "The link");
+// A button of the filter that leads to a page of its own, with what was typed: nothing for htmx.
+document.addEventListener("submit", (event) => {
+  if (event.submitter?.matches("[data-leaves]")) event.stopPropagation();
+}, true);
 // Half a time or half a value is no question yet: these fields wait until they are left.
 document.addEventListener("input", (event) => {
   if (event.target.closest("[data-whole]")) event.stopPropagation();

@@ -49,6 +49,23 @@ def test_statements_name_known_statuses_and_events_only(path: Path) -> None:
     assert quoted(EVENT_NAMED, source) <= {str(event) for event in Event}
 
 
+def test_nobody_but_the_fallback_imports_the_fallback() -> None:
+    """SQLAlchemy loads it when it meets its address; else it would ride along on PostgreSQL."""
+    importing = re.compile(r"^\s*(?:from|import) queueapp\.jobs(?:\.| import )sqlite", re.MULTILINE)
+    fallback = PACKAGE / "jobs" / "sqlite"
+
+    found = {path for path in SOURCES if importing.search(path.read_text())}
+
+    assert found
+    assert {named(path) for path in found if not path.is_relative_to(fallback)} == set()
+
+
+def test_the_application_itself_is_asked_for_in_one_place() -> None:
+    asking = [named(path) for path in SOURCES if "current_app._get_current" in path.read_text()]
+
+    assert asking == ["queueapp/application.py"]
+
+
 def quoted(named: re.Pattern[str], source: str) -> set[str]:
     """The words in quotes that a statement compares with."""
     return {word for found in named.findall(source) for word in QUOTED.findall(found)}

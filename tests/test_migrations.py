@@ -21,6 +21,7 @@ from queueapp import create_app
 from queueapp.base import Base
 from queueapp.extensions import db
 from queueapp.jobs.partitions import DAYS_AHEAD
+from tests.locks import until_a_lock_is_awaited
 
 ROOT = Path(__file__).resolve().parent.parent
 UPGRADE_LOCK = 730_042
@@ -157,9 +158,7 @@ def test_an_upgrade_that_was_killed_can_be_repeated(empty_url: str) -> None:
     with engine.begin() as rival:
         rival.execute(sa.text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
         killed = flask_command(empty_url, "db", "upgrade")
-        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        while rows(empty_url, waiting) == [(0,)] and killed.poll() is None:
-            pass
+        until_a_lock_is_awaited(engine, "advisory")
         killed.kill()
         killed.communicate(timeout=30)
     engine.dispose()

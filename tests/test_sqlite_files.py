@@ -10,12 +10,11 @@ import pytest
 import sqlalchemy as sa
 from flask import Flask
 
-from queueapp import create_app
 from queueapp.database_address import database_url
 from queueapp.errors import SettingError
-from queueapp.extensions import db
 from queueapp.jobs.sqlite import dialect
 from queueapp.worker.alone import alone_on
+from tests.applications import application
 from tests.sqlite import migrated
 
 
@@ -26,10 +25,8 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def app_on_file(url: str) -> Iterator[Flask]:
-    app = create_app({"DATABASE_URL": url, "TESTING": True})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(url) as app:
+        yield app
 
 
 def test_an_address_is_that_of_a_file_wherever_a_process_is_started(
@@ -74,10 +71,8 @@ def test_a_busy_file_is_503_and_try_again(
 def test_a_file_without_tables_says_what_to_run(tmp_path: Path, exists: bool) -> None:
     if exists:
         (tmp_path / "empty.db").touch()
-    app = create_app({"DATABASE_URL": f"sqlite:///{tmp_path}/empty.db", "TESTING": True})
-    answer = app.test_client().get("/api/jobs")
-    with app.app_context():
-        db.engine.dispose()
+    with application(f"sqlite:///{tmp_path}/empty.db") as app:
+        answer = app.test_client().get("/api/jobs")
 
     assert answer.status_code == 503
     assert b"flask db upgrade" in answer.data

@@ -9,6 +9,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from queueapp.connections.bounded import NoAnswer
 from queueapp.error_handlers.faults import problem_of
+from queueapp.shared import Snapshot
+from queueapp.shared_readings import name_failure, unavailable
 
 # Read-only, deadlock, serialization, disk, memory, connections, lock, cancelled, shutting down,
 # starting up, input and output, connection broken, transaction or session idle for too long.
@@ -36,3 +38,13 @@ def test_fault_of_ours_is_not_told_as_one_of_the_database() -> None:
     raised = psycopg.errors.lookup("42601")("syntax")
 
     assert problem_of(raised).status == 500
+
+
+def test_a_reading_that_fails_within_another_asks_once_to_try_again() -> None:
+    within = unavailable(Snapshot(None, 0.0, "the database does not answer"))
+
+    said = name_failure(within)
+
+    # Where it stands within a sentence, that goes on.
+    assert said == "the database does not answer"
+    assert unavailable(Snapshot(None, 0.0, said)).message == f"{said}; try again"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
 
 from queueapp import judgement
 from queueapp.api import answers
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.describe import json_answer
+from queueapp.application import this_app
 from queueapp.auth import open_to_all
 from queueapp.extensions import db
 from queueapp.jobs import readiness
@@ -27,7 +28,7 @@ bp = Blueprint("health", __name__)
 )
 def healthz() -> Response:
     """Answer 200 while the process can, whatever the verdict; restarts mend no database."""
-    app = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     look = judgement.present(app, wait_s=judgement.HEALTH_WAIT_S)
     return json_answer(
         {

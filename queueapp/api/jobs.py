@@ -1,8 +1,7 @@
-"""The jobs as a resource: create, look at, cancel, retry. Each view commits its own work."""
+"""The jobs as a resource: create one, look at it. Each view commits its own work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -28,8 +27,8 @@ from queueapp.api.job_end import at_its_end
 from queueapp.api.known_kinds import suggesting
 from queueapp.api.lease_answers import WhyAnswer
 from queueapp.api.marked import marked
-from queueapp.api.reading import read_id, read_job, read_query, read_reason
-from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, ReasonBody, WhyQuery
+from queueapp.api.reading import read_id, read_job, read_query
+from queueapp.api.schemas import CreateQuery, EventsQuery, JobBody, WhyQuery
 from queueapp.api.waiting import a_place_to_wait
 from queueapp.at_once import at_once
 from queueapp.auth import Permission, current_principal, permits
@@ -38,9 +37,7 @@ from queueapp.auth.rates import charge
 from queueapp.errors import (
     BeyondLimit,
     IdempotencyConflict,
-    IllegalMove,
     InvalidJob,
-    JobBusy,
     JobNotFound,
     QueueFull,
     RateLimited,
@@ -49,14 +46,11 @@ from queueapp.errors import (
 )
 from queueapp.extensions import db
 from queueapp.handlers import enqueue_one_checked
-from queueapp.jobs import queries, transitions
-from queueapp.jobs.transitions import Moved
+from queueapp.jobs import queries
 from queueapp.jobs.why import why as why_of
 from queueapp.redaction import for_reader
 
 bp = Blueprint("api_jobs", __name__, url_prefix="/api/jobs")
-
-_MOVE_REFUSES = (JobNotFound, IllegalMove, JobBusy)
 
 
 @bp.post("")
@@ -141,7 +135,7 @@ def create() -> Response:
 def show(job_id: str) -> Response:
     """Show one job whole."""
     job = queries.get_job(db.session(), read_id(job_id))
-    _refuse_others(Permission.READ, job.id, job.producer)
+    refuse_others(Permission.READ, job.id, job.producer)
     return marked(describe.whole_job(job, for_reader()))
 
 
@@ -160,7 +154,7 @@ def events(job_id: str) -> Response:
     lines = list(queries.events_of(session, number, after=query.after, limit=query.limit + 1))
     if not lines or not current_principal().may(Permission.READ):
         job = queries.get_job(session, number)
-        _refuse_others(Permission.READ, job.id, job.producer)
+        refuse_others(Permission.READ, job.id, job.producer)
     shown = lines[: query.limit]
     more = str(shown[-1].id) if len(lines) > query.limit else None
     return describe.json_answer({"items": [describe.event(line) for line in shown], "next": more})
@@ -183,54 +177,12 @@ def why(job_id: str) -> Response:
     queries.bound_reads(session)
     timeout = current_app.extensions["queue_settings"].job_timeout
     answer = why_of(session, number, job_timeout_s=timeout)
-    _refuse_others(Permission.READ, answer.job_id, answer.producer)
+    refuse_others(Permission.READ, answer.job_id, answer.producer)
     whole = current_principal().may(Permission.READ)
     return describe.json_answer(describe.why(answer if whole else answer.without_others()))
 
 
-@bp.post("/<job_id>/cancel")
-@permits(Permission.CANCEL)
-@contract(
-    Part.ACT,
-    {200: Answer("The job as it is now.", answers.Job)},
-    body=Body(ReasonBody, required=False),
-    refuses=_MOVE_REFUSES,
-    more="A running job is asked to stop: it then ends as cancelled, or as succeeded if the"
-    " handler was faster.",
-    examples=(Example("Without a reason."),),
-)
-def cancel(job_id: str) -> Response:
-    """Cancel a waiting job; ask the handler of a running one to stop."""
-    return _moved(transitions.cancel, job_id)
-
-
-@bp.post("/<job_id>/retry")
-@permits(Permission.ACT)
-@contract(
-    Part.ACT,
-    {200: Answer("The job as it is now.", answers.Job)},
-    body=Body(ReasonBody, required=False),
-    refuses=_MOVE_REFUSES,
-    examples=(Example("With a reason.", json={"reason": "the provider is back"}),),
-)
-def retry(job_id: str) -> Response:
-    """Let a failed or cancelled job run again, with all its attempts."""
-    return _moved(transitions.requeue, job_id)
-
-
-def _moved(verb: Callable[..., list[Moved]], job_id: str) -> Response:
-    number, reason = read_id(job_id), read_reason()
-    principal, session = current_principal(), db.session()
-    if not principal.may(Permission.ACT):
-        _refuse_others(Permission.ACT, number, queries.get_job(session, number).producer)
-    how: dict[str, Any] = {"actor": principal.actor, "reason": reason, "via": "api"}
-    transitions.one(verb, session, number, **how)
-    job = describe.whole_job(queries.get_job(session, number), for_reader())
-    session.commit()
-    return describe.json_answer(job)
-
-
-def _refuse_others(permission: Permission, job_id: int, producer: str) -> None:
+def refuse_others(permission: Permission, job_id: int, producer: str) -> None:
     """Hide a job of somebody else from whoever may only see their own."""
     principal = current_principal()
     if not principal.may(permission) and principal.producer != producer:

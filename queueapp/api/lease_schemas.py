@@ -13,6 +13,7 @@ from queueapp.api.waiting import LONGEST_WAIT_S
 from queueapp.handlers.context import NOTE_LIMIT
 from queueapp.jobs.backoff import LONGEST_WAIT_S as LONGEST_DELAY_S
 from queueapp.jobs.failure import MESSAGE_LIMIT, NAME_LIMIT, TRACEBACK_LIMIT, printable
+from queueapp.jobs.names import KIND
 
 MOST_KINDS = 100
 MOST_LEASES = 100
@@ -45,7 +46,7 @@ def _note(text: str) -> str:
     return text[:NOTE_LIMIT]
 
 
-Kind = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,99}$")]
+Kind = Annotated[str, Field(pattern=f"^{KIND.pattern}$")]
 Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S)]
 Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_S)]
 # What became of work is never refused for its text: as with our own workers it is cut, and what

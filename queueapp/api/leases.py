@@ -30,7 +30,7 @@ from queueapp.config import Settings
 from queueapp.connections.numbers import loads
 from queueapp.errors import BeyondLimit, LeaseLost, TooManyWaiters
 from queueapp.jobs import queries, transitions
-from queueapp.jobs.at_once import wake
+from queueapp.jobs.autocommit import wake
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.claim import Claim, Holder
 from queueapp.jobs.database import Database

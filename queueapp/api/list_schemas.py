@@ -11,6 +11,7 @@ from queueapp.api.describe import WHOLE
 from queueapp.api.schemas import MOST_EVENTS, Text, _digits, _Query, _says, _truth
 from queueapp.handlers.registry import MOST_ATTEMPTS
 from queueapp.handlers.request import EARLIEST, LEAST_PRIORITY, MOST_PRIORITY, instant
+from queueapp.jobs.names import OPERATION
 from queueapp.jobs.queries import (
     MOST_FIELDS,
     FeedCursor,
@@ -76,7 +77,7 @@ Cursor = Annotated[
     # What it is made of may change.
     WithJsonSchema({"type": "string"}),
 ]
-OperationId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+OperationId = Annotated[str, Field(pattern=f"^{OPERATION.pattern}$")]
 _Priority = Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_digits)]
 Attempts = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
 _Attempts = Annotated[Attempts, BeforeValidator(_digits)]

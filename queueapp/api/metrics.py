@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from flask import Blueprint, Flask, Response
 
-from flask import Blueprint, Flask, Response, current_app
-
-from queueapp import judgement
+from queueapp import judgement, shared_readings
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.exposition import CONTENT_TYPE, exposition
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.extensions import db
 from queueapp.jobs.metrics import FAMILIES, Measured, Scrape, measure, samples
@@ -25,7 +24,7 @@ WAIT_S = 4.0
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share what is measured."""
-    app.extensions["queue_metrics"] = judgement.share(app, lambda: _measure(app))
+    app.extensions["queue_metrics"] = shared_readings.share(app, lambda: _measure(app))
 
 
 def shared(app: Flask) -> Shared[Measured]:
@@ -52,7 +51,7 @@ def shared(app: Flask) -> Shared[Measured]:
 )
 def metrics() -> Response:
     """Tell the numbers of the queue to Prometheus, in its text format."""
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     scrape = _scrape(
         judgement.present(app, wait_s=WAIT_S), shared(app).get(wait_s=WAIT_S), schema_head()
     )

@@ -1,4 +1,4 @@
-"""One job in the hands of a person: hold, unhold, reschedule, run now, release, clone."""
+"""One job in the hands of a person: cancel, retry, hold, reschedule, release, clone and so on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from queueapp.api.contract import (
 )
 from queueapp.api.intake import intake
 from queueapp.api.invalid import invalid_at
-from queueapp.api.jobs import bp
+from queueapp.api.jobs import bp, refuse_others
 from queueapp.api.reading import read_id, read_model, read_reason
 from queueapp.api.schemas import ReasonBody
 from queueapp.auth import Permission, current_principal, permits
@@ -39,6 +39,41 @@ _NOW_OR_THERE = Answer(
     answers.Job,
     (REPLAYED,),
 )
+
+
+@bp.post("/<job_id>/cancel")
+@permits(Permission.CANCEL)
+@contract(
+    Part.ACT,
+    {200: _NOW},
+    body=Body(ReasonBody, required=False),
+    refuses=_REFUSES,
+    more="A running job is asked to stop: it then ends as cancelled, or as succeeded if the"
+    " handler was faster.",
+    examples=(Example("Without a reason."),),
+)
+def cancel(job_id: str) -> Response:
+    """Cancel a waiting job; ask the handler of a running one to stop."""
+    number, reason, session = read_id(job_id), read_reason(), db.session()
+    # Whoever may act on all jobs pays for no look at whose it is.
+    if not current_principal().may(Permission.ACT):
+        refuse_others(Permission.ACT, number, queries.get_job(session, number).producer)
+    return _moved(transitions.one(transitions.cancel, session, number, **_by(reason)))
+
+
+@bp.post("/<job_id>/retry")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: _NOW},
+    body=Body(ReasonBody, required=False),
+    refuses=_REFUSES,
+    examples=(Example("With a reason.", json={"reason": "the provider is back"}),),
+)
+def retry(job_id: str) -> Response:
+    """Let a failed or cancelled job run again, with all its attempts."""
+    number, reason = read_id(job_id), read_reason()
+    return _moved(transitions.one(transitions.requeue, db.session(), number, **_by(reason)))
 
 
 @bp.post("/<job_id>/hold")

@@ -34,6 +34,7 @@ from queueapp.api.contract import (
 from queueapp.api.marked import marked
 from queueapp.auth import open_to_all
 from queueapp.errors import QueueError
+from queueapp.jobs.names import KIND, OPERATION
 
 bp = Blueprint("api_openapi", __name__, url_prefix="/api")
 
@@ -41,9 +42,12 @@ Json = dict[str, Any]
 
 PATH_PARAMETERS = {
     "job_id": ("The job's number.", {"type": "string", "pattern": "^[1-9][0-9]{0,18}$"}),
-    "operation_id": ("The operation's id.", {"type": "string", "pattern": "^[0-9a-f]{16}$"}),
+    "operation_id": (
+        "The operation's id.",
+        {"type": "string", "pattern": f"^{OPERATION.pattern}$"},
+    ),
     "worker": ("The worker's name, as `locked_by` of its jobs has it.", {"type": "string"}),
-    "kind": ("The kind's name.", {"type": "string", "pattern": "^[a-z][a-z0-9_.-]{0,99}$"}),
+    "kind": ("The kind's name.", {"type": "string", "pattern": f"^{KIND.pattern}$"}),
 }
 INTERNAL = ("internal_error", "A fault of ours; the log has it under the request id.")
 ABOUT = """\

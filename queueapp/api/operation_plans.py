@@ -19,7 +19,7 @@ from queueapp.api.operation_schemas import (
     OperationFilter,
     UndoBody,
 )
-from queueapp.api.operations import bp, read_id, shown
+from queueapp.api.operations import bp, shown
 from queueapp.api.reading import read_key, read_model
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import IdempotencyConflict, NotUndoable, OperationNotFound
@@ -108,7 +108,7 @@ def plan() -> Response:
 )
 def undo(operation_id: str) -> Response:
     """Plan the undo of an operation that is over; nothing is changed yet."""
-    number, body, key = read_id(operation_id), read_model(UndoBody), read_key()
+    number, body, key = operations.known_id(operation_id), read_model(UndoBody), read_key()
     session, actor = db.session(), current_principal().actor
     asked = {"verb": operations.UNDO, "undoes": number, "reason": body.reason}
     if key and (made := operations.planned_before(session, actor, key)):

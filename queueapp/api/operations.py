@@ -6,7 +6,6 @@ in the ledger alone, so any process can go on, and a request whose answer was lo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from time import monotonic
 
@@ -26,7 +25,6 @@ from queueapp.errors import (
 )
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
-from queueapp.jobs.failure import printable
 from queueapp.jobs.operations import Counts
 from queueapp.jobs.why.words import counted
 
@@ -36,7 +34,6 @@ bp = Blueprint("api_operations", __name__, url_prefix="/api/operations")
 MOST_BATCHES = 10
 LONGEST_S = 1.0
 
-_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _AS_IT_IS = Answer("The operation as it is now.", Operation)
 
 
@@ -72,7 +69,7 @@ def list_all() -> Response:
 )
 def show(operation_id: str) -> Response:
     """Show an operation: its plan, what it has moved, what is left."""
-    return shown(read_id(operation_id))
+    return shown(operations.known_id(operation_id))
 
 
 @bp.post("/<operation_id>/apply")
@@ -94,7 +91,7 @@ def show(operation_id: str) -> Response:
 )
 def apply(operation_id: str) -> Response:
     """Apply an operation: move its next jobs, the oldest first."""
-    number, actor = read_id(operation_id), current_principal().actor
+    number, actor = operations.known_id(operation_id), current_principal().actor
     read_nothing()
     for made in _steps(number, actor):
         if made.state == "stopped":
@@ -119,7 +116,7 @@ def apply(operation_id: str) -> Response:
 )
 def stop(operation_id: str) -> Response:
     """Stop an operation for good; what it has moved stays moved."""
-    number, reason, session = read_id(operation_id), read_reason(), db.session()
+    number, reason, session = operations.known_id(operation_id), read_reason(), db.session()
     operations.stop(session, number, actor=current_principal().actor, reason=reason)
     session.commit()
     return shown(number)
@@ -142,13 +139,6 @@ def _steps(number: str, actor: str) -> Iterator[operations.Operation]:
         yield made
         if made.is_over or made.is_on_trial or monotonic() > deadline:
             return
-
-
-def read_id(text: str) -> str:
-    """The id in an address. Raises OperationNotFound for what cannot be one."""
-    if not _ID.fullmatch(text):
-        raise OperationNotFound(f"there is no operation '{printable(text[:50])}'")
-    return text
 
 
 def shown(number: str, *, goes_on: int = 200) -> Response:

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from queueapp.jobs import control
-from queueapp.jobs.at_once import is_autocommit, one_transaction
+from queueapp.jobs.autocommit import is_autocommit, one_transaction
 from queueapp.jobs.control import Controls
 from queueapp.jobs.database import Database
 from queueapp.jobs.expiry import lift_expired

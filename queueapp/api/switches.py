@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
 
@@ -17,13 +17,14 @@ from queueapp.api.describe import instant, json_answer
 from queueapp.api.model import Model
 from queueapp.api.reading import read_model, read_optional, read_reason
 from queueapp.api.schemas import _NOT_SENT, ReasonBody, _Body, _not_blank, _says
+from queueapp.application import this_app
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import KindNotFound
 from queueapp.extensions import db
-from queueapp.handlers.registry import KIND
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import QUEUE, Switch, scope_of
 from queueapp.jobs.failure import printable
+from queueapp.jobs.names import KIND
 
 # How long a pause or a hold may be set for, and over how long jobs may be spread.
 LONGEST_S = 30 * 86_400.0
@@ -204,7 +205,7 @@ def _by() -> dict[str, str]:
 def _done(session: Session, scope: str, headers: dict[str, str]) -> Response:
     told = _told(scope, control.in_force(session).latest.get(scope))
     session.commit()
-    judgement.shared(_app()).forget()
+    judgement.shared(this_app()).forget()
     return json_answer(told, 200, headers)
 
 
@@ -219,7 +220,3 @@ def _told(scope: str, switch: Switch | None) -> dict[str, Any]:
         "until": switch and switch.until and instant(switch.until),
         "spread": switch.spread_s if switch else 0.0,
     }
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]

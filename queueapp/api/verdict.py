@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Response, request
 from pydantic import Field
 
 from queueapp import judgement
 from queueapp.api.contract import Answer, Example, Part, contract
 from queueapp.api.describe import deep, instant, json_answer
 from queueapp.api.model import Model
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.jobs.verdict import Finding, Level
 from queueapp.judgement import Look
@@ -55,7 +56,7 @@ class Verdict(FindingAnswer):
 )
 def verdict() -> Response:
     """Say whether the queue is well, with the evidence and the next step."""
-    return json_answer(described(judgement.present(_app()), request.script_root))
+    return json_answer(described(judgement.present(this_app()), request.script_root))
 
 
 def described(look: Look, root: str = "") -> dict[str, Any]:
@@ -71,7 +72,7 @@ def described(look: Look, root: str = "") -> dict[str, Any]:
 
 
 def _finding(one: Finding, root: str) -> dict[str, Any]:
-    path = judgement.page_of(_app(), one.step.paths)
+    path = judgement.page_of(this_app(), one.step.paths)
     return {
         "rule": one.rule,
         "title": one.title,
@@ -82,7 +83,3 @@ def _finding(one: Finding, root: str) -> dict[str, Any]:
         "next_path": None if path is None else root + path,
         "evidence": deep(one.evidence),
     }
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]

@@ -17,12 +17,9 @@ from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import CannotDrain, WorkerNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, draining, queries, workers
-from queueapp.jobs.failure import printable
 from queueapp.jobs.workers import Connections
 
 bp = Blueprint("api_workers", __name__, url_prefix="/api/workers")
-
-_LONGEST_NAME = 500
 
 
 class DrainBody(_Body):
@@ -71,13 +68,7 @@ def drain(worker: str) -> Response:
     now = queries.database_now(session)
     # Whose connections are open makes no difference here.
     roll = workers.call(session, now, Connections({}, "not looked at"))
-    found = roll.named(worker)
-    if found is None:
-        raise WorkerNotFound(
-            f"no worker '{printable(worker[:_LONGEST_NAME])}' holds a job or has been heard of"
-            " since yesterday"
-        )
-    if refusal := workers.why_not_drained(found):
+    if refusal := workers.why_not_drained(roll.known(worker)):
         raise CannotDrain(f"it cannot be asked to drain: {refusal}")
     headers = {"Idempotent-Replayed": "true"}
     asked = draining.asked(session, worker)

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, NoReturn
 
 import click
 import sqlalchemy as sa
-from flask import current_app
 
 from queueapp.api.bulk_items import Bad, item_of_line, lines_of
+from queueapp.application import this_app
 from queueapp.commands.interruption import Interruption
 from queueapp.commands.layout import counted
 from queueapp.commands.parameters import actor
@@ -225,7 +225,7 @@ def _are_there(wanted: set[tuple[int, str]]) -> bool:
 
     The id alone does not tell: a server that has crashed may give it once more.
     """
-    address = address_of(current_app._get_current_object())  # type: ignore[attr-defined]
+    address = address_of(this_app())
     engine = sa.create_engine(address.engine_url, poolclass=sa.NullPool)
     bind_address(engine, address, Role.WEB)
     asked = sa.select(Job.id, Job.kind).where(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from types import TracebackType
 from typing import Any, Self
 
 _CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -23,12 +22,7 @@ class Interruption:
         self._before = {number: signal.signal(number, self._heard) for number in _CAUGHT}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import with_appcontext
 
 from queueapp import judgement
 from queueapp.api.describe import json_text
 from queueapp.api.verdict import described
+from queueapp.application import this_app
 from queueapp.commands import layout
 
 
@@ -35,7 +36,7 @@ def verdict(as_json: bool) -> None:
       flask verdict --json | jq -r .rule
       flask verdict > /dev/null || page-somebody
     """
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     look = judgement.look_or_say_why(app)
     answer = described(look)
     click.echo(json_text(answer) if as_json else "\n".join(_lines(answer)))

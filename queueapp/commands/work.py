@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 from alembic.script import ScriptDirectory
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import with_appcontext
 
+from queueapp.application import this_app
 from queueapp.commands import supervise
 from queueapp.commands.keeping import keep_of
 from queueapp.commands.leaving import is_process, leave
@@ -119,7 +120,7 @@ def work(processes: int | None, **options: Any) -> None:
     Exit statuses: 0 stopped or drained; 1 something died; 69 no database, later perhaps;
     75 replace me; 78 a setting or the schema does not fit. docs/workers.md has them all.
     """
-    app = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     settings: Settings = app.extensions["queue_settings"]
     lifeline = Lifeline.inherited(os.environ)
     log_to_stderr(settings, tell_processes=lifeline is not None)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from queueapp.jobs.names import KIND
 from queueapp.jobs.verdict.thresholds import KINDS, Thresholds
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -17,7 +18,6 @@ _SIZES = {"": 0, "k": 1, "m": 2, "g": 3}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _TAKEN = ("authorization", "cookie", "host", "origin", "referer", "x-forwarded-for")
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+")
-_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 
 
 def duration(text: str) -> float:
@@ -72,7 +72,7 @@ def kinds(text: str) -> tuple[str, ...]:
     """Names that can be kinds."""
     found = names(text)
     for name in found:
-        if not _KIND.fullmatch(name):
+        if not KIND.fullmatch(name):
             raise ValueError(f"{name!r} is no kind: a lower-case letter, then a-z 0-9 _ . -")
     return found
 
@@ -121,7 +121,7 @@ def redactions(text: str) -> tuple[Redacted, ...]:
     for entry in text.replace(",", " ").split():
         kind, _, path = entry.partition(":")
         names = tuple(path.split("."))
-        if not all(names) or (kind != "*" and not _KIND.fullmatch(kind)):
+        if not all(names) or (kind != "*" and not KIND.fullmatch(kind)):
             raise ValueError(f"expected entries such as mail.send:to or *:password, not {entry!r}")
         found.append(Redacted(kind, names))
     return tuple(found)

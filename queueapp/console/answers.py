@@ -58,6 +58,16 @@ def answer(
     return _with_headers(Response(body, mimetype="text/html"), as_of, tag)
 
 
+def in_history(response: Response, address: Callable[[], str]) -> Response:
+    """Have the browser's history take ``address`` for what the filter was changed to.
+
+    It is without the filter's empty fields. A poll must not add to the history.
+    """
+    if request.headers.get("HX-Source", "").endswith("#filter"):
+        response.headers["HX-Push-Url"] = address()
+    return response
+
+
 def _once(key: Hashable, draw: Callable[[], str]) -> str:
     kept: dict[Hashable, str] = current_app.extensions.setdefault("queue_panels", {})
     body = kept.get(key)

@@ -19,7 +19,8 @@ class Attempt:
     """One claim and what came of it. ``number`` counts within a life: a retry begins at 1 again.
 
     ``ready_at``: from when it could have been claimed, None when that part of the history is gone.
-    ``outcome``: the event that ended it, None while it runs or waits.
+    ``outcome``: the event that ended it, None while it runs or waits. ``run_ms``: how long its
+    handler ran, as its worker measured it.
     """
 
     number: int
@@ -46,14 +47,22 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """One attempt with its bars: the backoff before it, the wait for a worker, the run."""
+    """One attempt with its bars: the backoff before it, the wait for a worker, and what followed.
+
+    ``held``, ``held_s``: at its worker, from the claim until its end was written: with the wait in
+    that worker's line, and the writing. ``running``, ``run_s``: of that the handler itself, None
+    before it begins; ``is_at_most``: nobody measured it, so all that it was held is taken.
+    """
 
     attempt: Attempt
     backoff: Bar | None
     waiting: Bar | None
+    held: Bar | None
     running: Bar | None
     wait_s: float | None
+    held_s: float | None
     run_s: float | None
+    is_at_most: bool
 
 
 def attempts_of(events: Sequence[Any]) -> list[Attempt]:
@@ -67,16 +76,22 @@ def attempts_of(events: Sequence[Any]) -> list[Attempt]:
     return told.attempts + ([told.next] if told.next else [])
 
 
-def lines_of(attempts: Sequence[Attempt], now: datetime) -> list[Line]:
-    """Put the attempts on one scale of time, from the first wait to the last end (or ``now``)."""
+def lines_of(
+    attempts: Sequence[Attempt], now: datetime, started_at: datetime | None = None
+) -> list[Line]:
+    """Put the attempts on one scale of time, from the first wait to the last end (or ``now``).
+
+    ``started_at``: when the last one began, as the row of the job has it.
+    """
     instants = [at for attempt in attempts for at in _instants(attempt, now)]
     if not instants:
         return []
-    first = min(instants)
-    span = max((max(instants) - first).total_seconds(), 0.001)
+    scale = _Scale(instants)
     ends = [None, *(attempt.ended_at for attempt in attempts)]
+    begun = [*[None] * (len(attempts) - 1), started_at]
     return [
-        _line(attempt, end, first, span, now) for attempt, end in zip(attempts, ends, strict=False)
+        _line(attempt, end, scale, now, began)
+        for attempt, end, began in zip(attempts, ends, begun, strict=False)
     ]
 
 
@@ -151,27 +166,65 @@ def _instants(attempt: Attempt, now: datetime) -> Iterable[datetime]:
         yield now
 
 
-def _line(
-    attempt: Attempt, before: datetime | None, first: datetime, span: float, now: datetime
-) -> Line:
-    def bar(start: datetime | None, end: datetime | None) -> Bar | None:
+class _Scale:
+    """Where an instant stands between the first and the last of all attempts."""
+
+    def __init__(self, instants: Sequence[datetime]) -> None:
+        self._first = min(instants)
+        self._span_s = max((max(instants) - self._first).total_seconds(), 0.001)
+
+    def bar(self, start: datetime | None, end: datetime | None) -> Bar | None:
+        """The stretch between two instants; None where one is missing, or they are exchanged."""
         if start is None or end is None or end < start:
             return None
-        x = (start - first).total_seconds() / span * WIDTH
-        width = max((end - start).total_seconds() / span * WIDTH, _LEAST)
+        x = (start - self._first).total_seconds() / self._span_s * WIDTH
+        width = max((end - start).total_seconds() / self._span_s * WIDTH, _LEAST)
         return Bar(round(min(x, WIDTH - width), 2), round(width, 2))
 
-    waited_to = attempt.claimed_at or now
-    ran_to = attempt.ended_at or now
+
+def _line(
+    attempt: Attempt,
+    before: datetime | None,
+    scale: _Scale,
+    now: datetime,
+    started_at: datetime | None,
+) -> Line:
+    ready, claimed = attempt.ready_at, attempt.claimed_at
+    waited_to, held_to = claimed or now, attempt.ended_at or now
+    begun, ended = _run_of(attempt, held_to, started_at)
+    is_measured = attempt.run_ms is not None
     return Line(
         attempt,
-        bar(before, min(attempt.ready_at, waited_to) if attempt.ready_at else None),
-        bar(attempt.ready_at, waited_to),
-        bar(attempt.claimed_at, ran_to),
-        _seconds(attempt.ready_at, waited_to),
-        attempt.run_ms / 1000 if attempt.run_ms is not None
-        else _seconds(attempt.claimed_at, ran_to),
-    )  # fmt: skip
+        backoff=scale.bar(before, min(ready, waited_to) if ready else None),
+        waiting=scale.bar(ready, waited_to),
+        held=scale.bar(claimed, held_to),
+        running=scale.bar(begun, ended),
+        wait_s=_seconds(ready, waited_to),
+        held_s=_seconds(claimed, held_to),
+        run_s=attempt.run_ms / 1000 if attempt.run_ms is not None else _seconds(begun, ended),
+        is_at_most=attempt.ended_at is not None and not is_measured,
+    )
+
+
+def _run_of(
+    attempt: Attempt, held_to: datetime, started_at: datetime | None
+) -> tuple[datetime | None, datetime]:
+    """From when to when its handler ran, within the time that it was at its worker.
+
+    Of an attempt whose beginning is not known it is taken to have ended when that was written.
+    """
+    claimed = attempt.claimed_at
+    if claimed is None:
+        return None, held_to
+    # Its line in the ledger may be a moment younger than what the row says.
+    began = min(max(started_at, claimed), held_to) if started_at else None
+    if attempt.ended_at is None:
+        return began, held_to
+    if attempt.run_ms is None:
+        return began or claimed, held_to
+    ran = timedelta(milliseconds=attempt.run_ms)
+    began = began or max(claimed, held_to - ran)
+    return began, min(began + ran, held_to)
 
 
 def _seconds(start: datetime | None, end: datetime | None) -> float | None:

@@ -17,10 +17,10 @@ from queueapp.api.describe import instant
 from queueapp.api.export import CSV, NDJSON, Form, Rows, send
 from queueapp.auth import Permission, permits
 from queueapp.console import preferences
-from queueapp.console.answers import answer, wants_panel
+from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
-from queueapp.console.criteria import BESIDE, unread_place
+from queueapp.console.criteria import BESIDE, read_place, unread_place
 from queueapp.console.forms import Problem
 from queueapp.console.glossary import NAMES
 from queueapp.console.instants import nothing_between, span_of, write_canonically
@@ -81,7 +81,7 @@ class Criteria:
 def audit() -> AnyResponse:
     """Show what people did, as the address narrows it."""
     criteria = read_criteria(request.args, preferences.present().tz)
-    before = _place(request.args.get("before", ""))
+    before = read_place(request.args, "before", Cursor.parse)
     lost = unread_place(request.args, {"before": before})
     if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=before))
@@ -95,9 +95,7 @@ def audit() -> AnyResponse:
         mark=now.isoformat(),
         context=lambda: {"lost": lost, **_context(session, criteria, before, now)},
     )
-    if request.headers.get("HX-Source", "").endswith("#filter"):
-        response.headers["HX-Push-Url"] = criteria.url()
-    return response
+    return in_history(response, criteria.url)
 
 
 @bp.get("/audit.csv")
@@ -193,10 +191,3 @@ def _written(act: Act) -> dict[str, Any]:
         "verb": act.did.value,
         "event": act.event.value,
     }
-
-
-def _place(text: str) -> Cursor | None:
-    try:
-        return Cursor.parse(text) if text else None
-    except ValueError:
-        return None

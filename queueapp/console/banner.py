@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Response, g, request
 
 from queueapp import judgement
+from queueapp.application import this_app
 from queueapp.auth import current_principal
 from queueapp.auth.access import declared
 from queueapp.console.answers import timer_life_s
@@ -80,7 +81,7 @@ def mark(look: Look) -> str:
 
 
 def _shown(one: Finding) -> Shown:
-    path = judgement.page_of(_app(), one.step.paths, may=_may_open)
+    path = judgement.page_of(this_app(), one.step.paths, may=_may_open)
     return Shown(
         one.rule,
         one.level,
@@ -97,13 +98,13 @@ def _shown(one: Finding) -> Shown:
 
 def _may_open(endpoint: str) -> bool:
     """Whether the reader may see the page: a viewer is led to one that only shows."""
-    permission = declared(_app(), endpoint)
+    permission = declared(this_app(), endpoint)
     return permission is None or current_principal().may(permission)
 
 
 def _page_of(*paths: str) -> str | None:
     """The address of the first of these pages that there is."""
-    path = judgement.page_of(_app(), paths)
+    path = judgement.page_of(this_app(), paths)
     return None if path is None else request.script_root + path
 
 
@@ -143,14 +144,10 @@ def _look(*, fresh: bool = True) -> Look | None:
 
 def _taken(*, fresh: bool) -> Look | None:
     """Where everybody looks for himself, none is taken for a badge alone."""
-    app = _app()
+    app = this_app()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
     life_s = timer_life_s()
     # Whoever asks himself is told of now; for a page that asks by itself nobody waits.
     look = judgement.present if life_s is None else judgement.recent
     return look(app, wait_s=BADGE_WAIT_S, life_s=life_s)
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]

@@ -6,10 +6,10 @@ A value that no job can have is never dropped silently: it becomes a sentence, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import url_for
 from werkzeug.datastructures import MultiDict
@@ -24,6 +24,7 @@ from queueapp.console.instants import (
     write_canonically,
 )
 from queueapp.handlers.registry import MOST_ATTEMPTS
+from queueapp.jobs.names import OPERATION
 from queueapp.jobs.queries import (
     JobFilter,
     PayloadField,
@@ -36,6 +37,8 @@ from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.status import Status
 from queueapp.redaction import Redaction, for_reader
 
+T = TypeVar("T")
+
 # Behind “More filters”.
 MORE = (*ENDS, "worker", "attempts")
 FIELDS = ("kind", "producer", "priority", "fingerprint", "key", "operation", *MORE)
@@ -47,7 +50,6 @@ BESIDE = ("before", "after", "upto", "refresh", "done")
 _STATUSES = {status.value for status in Status}
 _VIEWS = {view.value for view in View}
 _PRIORITY = re.compile(r"-?[0-9]{1,5}", re.ASCII)
-_OPERATION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ATTEMPTS = re.compile(r"(>=|≥)? ?([0-9]{1,5})", re.ASCII)
 
 
@@ -94,11 +96,14 @@ class Criteria:
         """Whether anything was asked for that is seldom asked."""
         return any(name in MORE or is_of_payload(name) for name in self.given)
 
-    def url(self, **changes: Any) -> str:
-        """The address of the same list with ``changes`` to the filter or the place in it."""
+    def url(self, endpoint: str = "console.jobs", /, **changes: Any) -> str:
+        """The address of the same list with ``changes`` to the filter or the place in it.
+
+        ``endpoint``: another page that takes the same filter.
+        """
         merged: dict[str, Any] = {**self.given, **changes}
         kept = {name: value for name, value in merged.items() if value not in (None, "", [])}
-        return url_for("console.jobs", **kept)
+        return url_for(endpoint, **kept)
 
 
 def read_criteria(
@@ -133,11 +138,19 @@ def is_of_payload(name: str) -> bool:
     return name.partition(".")[0] == PAYLOAD
 
 
-def read_place(args: MultiDict[str, str], name: str) -> int | None:
-    """An id in the address, None when it is missing or none."""
+def read_place(args: MultiDict[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+    """A place in a list; None when the address has none, or one that ``parse`` refuses."""
     text = args.get(name, "")
-    if not re.fullmatch("[0-9]{1,19}", text) or not 0 < int(text) <= LARGEST_ID:
+    try:
+        return parse(text) if text else None
+    except ValueError:
         return None
+
+
+def parse_id(text: str) -> int:
+    """The id of a job as a place in a list. Raises ValueError."""
+    if not re.fullmatch("[0-9]{1,19}", text) or not 0 < int(text) <= LARGEST_ID:
+        raise ValueError("expected the id of a job")
     return int(text)
 
 
@@ -193,7 +206,7 @@ def _bad_fields(given: dict[str, list[str]]) -> Iterable[str]:
         said = f"“{priority[:100]}” is no priority: whole numbers from -32768 to 32767 are."
         yield Problem(said, "priority")
     for operation in given.get("operation", [])[:1]:
-        if not _OPERATION.fullmatch(operation):
+        if not OPERATION.fullmatch(operation):
             said = f"“{operation[:100]}” is no operation: sixteen digits from 0 to f are."
             yield Problem(said, "operation")
     yield from _bad_attempts(given)

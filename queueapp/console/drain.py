@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flask import Response, request, url_for
-from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, permits
@@ -12,19 +11,25 @@ from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.outcomes import Switched
-from queueapp.console.release import name_of
-from queueapp.console.workers import ICONS, TONES, read_roll, shared_roll, story_of
-from queueapp.errors import CannotDrain, WorkerNotFound
+from queueapp.console.workers import (
+    ICONS,
+    TONES,
+    read_roll,
+    shared_roll,
+    story_of,
+    worker_asked_for,
+)
+from queueapp.errors import CannotDrain
 from queueapp.extensions import db
 from queueapp.jobs import control, draining, queries
-from queueapp.jobs.workers import Attendance, Roll, why_not_drained
+from queueapp.jobs.workers import Attendance, why_not_drained
 
 
 @bp.get("/workers/drain")
 @permits(Permission.ACT)
 def ask_drain() -> AnyResponse:
     """Ask before ``?worker=`` is asked to drain."""
-    return _ask(name_of(request.args.get("worker", "")))
+    return _ask(worker_asked_for(request.args))
 
 
 @bp.post("/workers/drain")
@@ -34,10 +39,10 @@ def drain() -> AnyResponse:
     how, session = how_it_is_done(), db.session()
     if not how["reason"]:
         missing = Unfit("reason", "say why: the worker's last line and the ledger have the reason")
-        return _ask(name_of(request.form.get("worker", "")), refilled(missing))
+        return _ask(worker_asked_for(request.form), refilled(missing))
     queries.bound_reads(session)
     control.take_turns(session)
-    _, found = _known(session, name_of(request.form.get("worker", "")))
+    found = read_roll(session).known(worker_asked_for(request.form))
     if refusal := why_not_drained(found):
         raise CannotDrain(f"it cannot be asked to drain: {refusal}")
     if draining.asked(session, found.name) is None:
@@ -50,7 +55,8 @@ def drain() -> AnyResponse:
 def _ask(name: str, form: Form = FRESH) -> Response:
     session = db.session()
     queries.bound_reads(session)
-    roll, found = _known(session, name)
+    roll = read_roll(session)
+    found = roll.known(name)
     wanted = form.value("next") or request.args.get("next") or back.referrer()
     return shown(
         "drain",
@@ -65,14 +71,6 @@ def _ask(name: str, form: Form = FRESH) -> Response:
         tones=TONES,
         icons=ICONS,
     )
-
-
-def _known(session: Session, name: str) -> tuple[Roll, Attendance]:
-    roll = read_roll(session)
-    found = roll.named(name)
-    if found is None:
-        raise WorkerNotFound(f"no worker {name!r} holds a job or has been heard of since yesterday")
-    return roll, found
 
 
 def _page(found: Attendance) -> str:

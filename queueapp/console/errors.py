@@ -12,9 +12,9 @@ from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
-from queueapp import judgement
+from queueapp import shared_readings
 from queueapp.auth import Permission, permits
-from queueapp.console.answers import answer, timer_life_s, wants_panel
+from queueapp.console.answers import answer, in_history, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
@@ -65,10 +65,7 @@ def errors() -> AnyResponse:
     kind = request.args.get("kind", "").strip()
     if has_empty_fields(request.args) and not wants_panel():
         return redirect(url_for(".errors"))
-    snapshot = shared_failures().get(life_s=timer_life_s())
-    look = snapshot.present
-    if look is None:
-        raise judgement.unavailable(snapshot)
+    look = shared_readings.present(shared_failures().get(life_s=timer_life_s()))
     response = answer(
         "errors",
         as_of=look.pulse.now,
@@ -76,10 +73,7 @@ def errors() -> AnyResponse:
         context=lambda: _causes(look, kind),
         is_shared=True,
     )
-    # A poll must not add to the browser's history; a changed filter must, without its empty field.
-    if request.headers.get("HX-Source", "").endswith("#filter"):
-        response.headers["HX-Push-Url"] = url_for(".errors", kind=kind or None)
-    return response
+    return in_history(response, lambda: url_for(".errors", kind=kind or None))
 
 
 @bp.get("/errors/<fingerprint>")

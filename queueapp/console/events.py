@@ -17,10 +17,10 @@ from queueapp.api.describe import instant
 from queueapp.api.export import CSV, NDJSON, Form, Rows, send
 from queueapp.auth import Permission, permits
 from queueapp.console import preferences
-from queueapp.console.answers import answer, wants_panel
+from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
-from queueapp.console.criteria import BESIDE, has_empty_fields, unread_place
+from queueapp.console.criteria import BESIDE, has_empty_fields, read_place, unread_place
 from queueapp.console.forms import Problem
 from queueapp.console.instants import (
     ENDS,
@@ -74,7 +74,7 @@ def events() -> AnyResponse:
     """Show the log that matches the address."""
     pulse = pulse_of(every_s=2.0)
     criteria = _read(request.args, pulse.now)
-    before = _place(request.args.get("before", ""))
+    before = read_place(request.args, "before", Cursor.parse)
     lost = unread_place(request.args, {"before": before})
     if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=before))
@@ -86,9 +86,7 @@ def events() -> AnyResponse:
         context=lambda: {"lost": lost, **_context(bounded(), criteria, before)},
         is_shared=True,
     )
-    if request.headers.get("HX-Source", "").endswith("#filter"):
-        response.headers["HX-Push-Url"] = criteria.url()
-    return response
+    return in_history(response, criteria.url)
 
 
 @bp.get("/events.csv")
@@ -184,10 +182,3 @@ def _filter(given: dict[str, str], now: datetime) -> EventFilter:
         actor=given.get("actor"),
         created=span_of(given, now),
     )
-
-
-def _place(text: str) -> Cursor | None:
-    try:
-        return Cursor.parse(text) if text else None
-    except ValueError:
-        return None

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
-from queueapp.console.readings import Reading, share, tried
+from queueapp.console.readings import Reading, tried
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Deploy, Line, Pulse, Window
 from queueapp.shared import Shared
+from queueapp.shared_readings import share_bounded
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Failures:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the look."""
-    app.extensions["queue_causes"] = share(app, _read)
+    app.extensions["queue_causes"] = share_bounded(app, _read)
 
 
 def shared_failures() -> Shared[Failures]:

@@ -124,6 +124,8 @@ def duration(milliseconds: Any) -> str:
     """How long something took, finer below a minute: ``3 ms``, ``1.25 s``, ``4m 12s``."""
     if not isinstance(milliseconds, int | float):
         return UNKNOWN
+    if 0 < milliseconds < 0.5:
+        return "<1 ms"
     if milliseconds < 1000:
         return f"{milliseconds:.0f} ms"
     if milliseconds < 10_000:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from flask import Response, current_app, redirect, request, url_for
+from flask import Response, redirect, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import handlers, judgement
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import back, places
 from queueapp.console.answers import render
@@ -23,6 +24,7 @@ from queueapp.errors import OperationNotFound
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.failure import printable
+from queueapp.jobs.names import KIND
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.bounds import LARGEST_ID
 
@@ -38,7 +40,6 @@ _CAUSE = re.compile(r"(?:error[:\s]\s*)?([0-9a-f]{16})", re.ASCII | re.IGNORECAS
 _BEGINNING = re.compile(
     r"(?:(?:op(?:eration)?|error)[:\s]\s*)?([0-9a-f]{6,15})", re.ASCII | re.IGNORECASE
 )
-_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}", re.ASCII)
 _PERSON = re.compile(r"(?:user|cli|token):.+")
 
 
@@ -108,7 +109,7 @@ def _address(_session: Session, asked: str) -> list[Found]:
     path = asked.removeprefix(request.host_url.rstrip("/"))
     known = back.checked(path, "") if path.startswith("/") else ""
     inner = known.removeprefix(request.script_root) if known else ""
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     served = judgement.page_of(app, (inner,), may=_is_page)
     return [Found("page", known, known)] if served else []
 
@@ -206,7 +207,7 @@ def _causes_like(session: Session, asked: str) -> list[Found]:
 
 def _kind_of_jobs(session: Session, asked: str) -> list[Found]:
     """A kind that no handler here knows may have jobs all the same."""
-    if not _KIND.fullmatch(asked):
+    if not KIND.fullmatch(asked):
         return []
     has_jobs = queries.list_jobs(session, JobFilter(kind=asked), limit=1).rows
     return [_of_kind(asked)] if has_jobs else []
@@ -257,7 +258,7 @@ def _of_cause(number: str) -> Found:
 
 
 def _of_kind(kind: str) -> Found:
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     path = judgement.page_of(app, (f"/kinds/{kind}",))
     address = request.script_root + path if path else url_for(".jobs", kind=kind)
     return Found("kind", kind, address)

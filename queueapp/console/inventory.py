@@ -8,15 +8,15 @@ from datetime import datetime
 from flask import Flask, current_app
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
 from queueapp.console.answers import timer_life_s
-from queueapp.console.readings import Reading, share, tried
+from queueapp.console.readings import Reading, tried
 from queueapp.jobs import control, queries
 from queueapp.jobs import kinds as by_kind
 from queueapp.jobs.control import Controls, Switch, scope_of
 from queueapp.jobs.kinds import Hour, Tally
 from queueapp.jobs.queries import Pulse
 from queueapp.shared import Shared, life_s
+from queueapp.shared_readings import present, share_bounded
 
 NUMBERS = ("waiting", "running", "held", "failed")
 
@@ -79,7 +79,7 @@ class _Reader:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share what is known of kinds."""
-    app.extensions["queue_kinds"] = share(app, _Reader(life_s(app)).read)
+    app.extensions["queue_kinds"] = share_bounded(app, _Reader(life_s(app)).read)
 
 
 def shared_kinds() -> Shared[Look]:
@@ -90,7 +90,4 @@ def shared_kinds() -> Shared[Look]:
 
 def look_at_kinds() -> Look:
     """What is known of all kinds. Raises DatabaseUnavailable when there is nothing of now."""
-    snapshot = shared_kinds().get(life_s=timer_life_s())
-    if snapshot.present is None:
-        raise judgement.unavailable(snapshot)
-    return snapshot.present
+    return present(shared_kinds().get(life_s=timer_life_s()))

@@ -11,6 +11,7 @@ from flask import Response, current_app
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
@@ -63,7 +64,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "failure": queries.last_failure(session, job_id) if has_failed else None,
         "events": events[-EVENTS:],
         "events_cut": len(events) > EVENTS,
-        "lines": lines_of(attempts_of(events[-EVENTS:]), now),
+        "lines": lines_of(attempts_of(events[-EVENTS:]), now, job.started_at),
         "line_width": WIDTH,
     }
 
@@ -72,7 +73,7 @@ def _blame(job: Job) -> Finding | None:
     """What the verdict says of this very job; whoever comes from the banner is to find it here."""
     if job.error_class != "LeaseLost":
         return None
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     findings = judgement.present(app).verdict.findings
     killers = (one for one in findings if one.rule == "worker_killer")
     found = next((one for one in killers if one.evidence["job_id"] == job.id), None)

@@ -7,16 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from flask import Response, current_app, redirect, request
+from flask import redirect, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import counts
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
-from queueapp.console.answers import answer, wants_panel
+from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import Criteria, read_criteria, read_place, unread_place
+from queueapp.console.criteria import Criteria, parse_id, read_criteria, read_place, unread_place
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
@@ -67,9 +68,11 @@ class Place:
 @permits(Permission.READ)
 def jobs() -> AnyResponse:
     """List the jobs that match the address."""
-    pulse, known = pulse_of(), counts.at_hand(_app())
+    pulse, known = pulse_of(), counts.at_hand(this_app())
     criteria = read_criteria(request.args, pulse.now)
-    place = Place(*(read_place(request.args, name) for name in ("before", "after", "upto")))
+    place = Place(
+        *(read_place(request.args, name, parse_id) for name in ("before", "after", "upto"))
+    )
     lost = unread_place(request.args, asdict(place))
     if criteria.is_written_otherwise and not wants_panel() and not lost:
         return redirect(criteria.url(before=place.before, after=place.after))
@@ -84,18 +87,7 @@ def jobs() -> AnyResponse:
         context=lambda: {"lost": lost, **_context(bounded(), criteria, place, pulse.now, known)},
         is_shared=True,
     )
-    return _pushing(response, criteria)
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]
-
-
-def _pushing(response: Response, criteria: Criteria) -> Response:
-    # A poll must not add to the browser's history; a changed filter must, without its empty fields.
-    if request.headers.get("HX-Source", "").endswith("#filter"):
-        response.headers["HX-Push-Url"] = criteria.url()
-    return response
+    return in_history(response, criteria.url)
 
 
 def _context(
@@ -161,7 +153,7 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
 def _numbers(known: Counts | None) -> dict[str, str]:
     """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
     try:
-        known = known or counts.present(_app())
+        known = known or counts.present(this_app())
     except DatabaseUnavailable:
         return {}
     found = {status.value: count(n) for status, n in (known.by_status.value or {}).items()}

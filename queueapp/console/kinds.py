@@ -10,6 +10,7 @@ from typing import Any
 from flask import Response, current_app, url_for
 
 from queueapp import handlers, judgement
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.console.answers import answer, timer_life_s
@@ -19,10 +20,10 @@ from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kind
 from queueapp.console.readings import Reading, tried
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
-from queueapp.handlers.registry import KIND
 from queueapp.jobs import queries
 from queueapp.jobs.control import Switch
 from queueapp.jobs.kinds import Tally
+from queueapp.jobs.names import KIND
 from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
@@ -91,7 +92,7 @@ def kinds() -> Response:
 def kind(kind: str) -> Response:
     """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
     known_kind(kind)
-    look, facts = look_at_kinds(), judgement.present(_app(), life_s=timer_life_s()).facts
+    look, facts = look_at_kinds(), judgement.present(this_app(), life_s=timer_life_s()).facts
     mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
     return answer(
         "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
@@ -220,7 +221,3 @@ def _moving(look: Look, kind: str) -> tuple[int, int] | None:
 
 def _times(histogram: Mapping[int, int]) -> tuple[float | None, float | None]:
     return quantile_s(histogram, 0.5), quantile_s(histogram, 0.95)
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]

@@ -7,9 +7,10 @@ from datetime import datetime
 from time import monotonic
 from typing import Any
 
-from flask import Response, current_app
+from flask import Response
 
-from queueapp import judgement, shared
+from queueapp import judgement, shared, shared_readings
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
 from queueapp.console.answers import answer, timer_life_s
@@ -32,7 +33,7 @@ _PRIORITIES_SHOWN = 8
 @permits(Permission.READ)
 def now() -> Response:
     """Show the verdict, the numbers of the moment, the last hour, long runs and errors."""
-    app: Any = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     reading, began = overview.shared(app), monotonic()
     # Side by side.
     begun = reading.begin(life_s=timer_life_s())
@@ -41,7 +42,7 @@ def now() -> Response:
     wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
     found = reading.get(life_s=timer_life_s(), wait_s=wait_s, begun=begun)
     if found.value is None:
-        raise judgement.unavailable(found)
+        raise shared_readings.unavailable(found)
     seen, old = found.value, _old(found, look)
     mark = f"{seen.mark} {_mark(look)} {_stops(look.facts)} {old}"
     return answer(
@@ -67,7 +68,8 @@ def _old(found: Snapshot[Overview], look: Look) -> str | None:
     if found.present is not None or look.age_s > shared.OLD_S:
         return None
     reason = found.failure or "reading them takes long"
-    return f"The numbers below are {span(found.age_s)} old: {reason}."
+    ago = span(found.age_s)
+    return f"The numbers below were last read by this web process {ago} ago: {reason}."
 
 
 def _context(seen: Overview, look: Look, old: str | None) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import unread_place
+from queueapp.console.criteria import read_place, unread_place
 from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
 from queueapp.console.readings import bounded, pulse_of, tried
@@ -48,7 +48,7 @@ class Row:
 @permits(Permission.READ)
 def operations_page() -> Response:
     """List the operations."""
-    before = _place(request.args.get("before", ""))
+    before = read_place(request.args, "before", Cursor.parse)
     lost = unread_place(request.args, {"before": before})
     pulse = pulse_of()
     return answer(
@@ -79,10 +79,3 @@ def _row(made: Operation) -> Row:
         asked = f"what {made.undoes} did"
     left = f"{made.left:,}" if made.counts.whole else f"{count(made.left)}+"
     return Row(made, verb, asked or "every job", left, tone, icon)
-
-
-def _place(text: str) -> Cursor | None:
-    try:
-        return Cursor.parse(text) if text else None
-    except ValueError:
-        return None

@@ -38,7 +38,6 @@ from queueapp.errors import (
     BadRequest,
     OperationBusy,
     OperationNeedsAdmin,
-    OperationNotFound,
     OperationStopped,
 )
 from queueapp.extensions import db
@@ -55,7 +54,6 @@ BATCH_S = 5.0
 # A batch that was at work when somebody stopped the operation is over by then.
 LAST_BATCH = timedelta(seconds=2 * BATCH_S)
 REASON_LENGTH = 500
-_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 @bp.get("/operations/<operation_id>")
@@ -65,7 +63,7 @@ def operation(operation_id: str) -> AnyResponse:
     session = db.session()
     queries.bound_reads(session)
     pulse = queries.pulse(session)
-    made = operations.find(session, known_operation(operation_id))
+    made = operations.find(session, operations.known_id(operation_id))
     place = _place(request.args.get("jobs", ""))
     return answer(
         "operation",
@@ -80,7 +78,7 @@ def operation(operation_id: str) -> AnyResponse:
 def apply_operation(operation_id: str) -> AnyResponse:
     """Begin an operation, or go on with it, for about a second."""
     session = db.session()
-    made = operations.find(session, known_operation(operation_id))
+    made = operations.find(session, operations.known_id(operation_id))
     if made.is_over and wants_panel():
         # Somebody stopped it between two posts of the page's chain: the page shows that.
         return _gone_on(session, made, is_mine=False)
@@ -98,7 +96,7 @@ def apply_operation(operation_id: str) -> AnyResponse:
 def count_operation(operation_id: str) -> AnyResponse:
     """Go on counting what a plan is for, for about a second; moves nothing."""
     session = db.session()
-    actor, number = current_principal().actor, known_operation(operation_id)
+    actor, number = current_principal().actor, operations.known_id(operation_id)
     queries.bound_reads(session, seconds=BATCH_S)
     try:
         made, is_mine = operations.count(session, number, actor=actor), True
@@ -114,7 +112,7 @@ def count_operation(operation_id: str) -> AnyResponse:
 @permits(Permission.ACT)
 def stop_operation(operation_id: str) -> AnyResponse:
     """Stop an operation for good."""
-    session, number = db.session(), known_operation(operation_id)
+    session, number = db.session(), operations.known_id(operation_id)
     actor = current_principal().actor
     operations.stop(session, number, actor=actor, reason=given_reason() or None)
     session.commit()
@@ -147,13 +145,6 @@ def shown_again(session: Session, made: Operation, form: Form) -> Response:
 def given_reason() -> str:
     """The reason in the form, fit to be stored."""
     return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
-
-
-def known_operation(operation_id: str) -> str:
-    """The id in an address. Raises OperationNotFound for what cannot be one."""
-    if not _ID.fullmatch(operation_id):
-        raise OperationNotFound(f"there is no operation '{printable(operation_id[:50])}'")
-    return operation_id
 
 
 def _confirmed(made: Operation) -> None:

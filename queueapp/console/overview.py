@@ -13,11 +13,12 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from queueapp import counts
-from queueapp.console.readings import Reading, share, tried
+from queueapp.console.readings import Reading, tried
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Action, PriorityDepth, Pulse
 from queueapp.jobs.status import Status
 from queueapp.shared import Shared
+from queueapp.shared_readings import share_bounded
 
 HOUR = timedelta(hours=1)
 
@@ -55,7 +56,7 @@ class Overview:
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share one overview."""
-    app.extensions["queue_overview"] = share(app, partial(_read, app))
+    app.extensions["queue_overview"] = share_bounded(app, partial(_read, app))
 
 
 def shared(app: Flask) -> Shared[Overview]:

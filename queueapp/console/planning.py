@@ -16,10 +16,16 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.console import in_line
 from queueapp.console.blueprint import bp
-from queueapp.console.criteria import FILTER, Criteria, is_of_payload, read_criteria
+from queueapp.console.criteria import (
+    FILTER,
+    Criteria,
+    has_empty_fields,
+    is_of_payload,
+    read_criteria,
+)
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
-from queueapp.console.operations import REASON_LENGTH, given_reason, known_operation, shown_again
+from queueapp.console.operations import REASON_LENGTH, given_reason, shown_again
 from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationNeedsAdmin
 from queueapp.extensions import db
@@ -38,11 +44,15 @@ _MOMENT = timedelta(microseconds=1)
 
 @bp.get("/operations/new")
 @permits(Permission.ACT)
-def new_operation() -> Response:
+def new_operation() -> AnyResponse:
     """Ask what is to be done to all jobs that match the address, and why."""
     session = db.session()
     queries.bound_reads(session)
-    return _ask(session, _criteria(session, request.args))
+    criteria = _criteria(session, request.args)
+    if has_empty_fields(request.args) and not criteria.problems:
+        # The form of the filter sends those that nobody filled in as well.
+        return redirect(criteria.url("console.new_operation"))
+    return _ask(session, criteria)
 
 
 @bp.post("/operations")
@@ -78,7 +88,7 @@ def undo_operation(operation_id: str) -> AnyResponse:
     """Plan the undo of an operation; its own page asks then."""
     session = db.session()
     queries.bound_reads(session)
-    origin = operations.find(session, known_operation(operation_id))
+    origin = operations.find(session, operations.known_id(operation_id))
     try:
         reason = _reason()
     except Unfit as error:

@@ -9,7 +9,6 @@ from flask import Flask, current_app
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
 from queueapp.at_once import at_once
 from queueapp.console.answers import timer_life_s
 from queueapp.extensions import db
@@ -17,27 +16,17 @@ from queueapp.jobs import queries
 from queueapp.jobs.queries import Pulse, attempted
 from queueapp.jobs.queries.attempted import Reading
 from queueapp.shared import Shared
+from queueapp.shared_readings import share_bounded, unavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Reading", "bounded", "noticed", "part", "pulse_of", "share", "tried"]
+__all__ = ["Reading", "bounded", "noticed", "part", "pulse_of", "tried"]
 
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the pulse."""
-    app.extensions["queue_pulse"] = share(app, queries.pulse)
-
-
-def share(app: Flask, read: Callable[[Session], T]) -> Shared[T]:
-    """What ``read`` gives in a bounded session of its own, read once for all of ``app``'s tabs."""
-
-    def look() -> T:
-        with app.app_context(), Session(db.engine) as session:
-            queries.bound_reads(session)
-            return read(session)
-
-    return judgement.share(app, look)
+    app.extensions["queue_pulse"] = share_bounded(app, queries.pulse)
 
 
 def pulse_of(*, every_s: float = 5.0) -> Pulse:
@@ -52,7 +41,7 @@ def pulse_of(*, every_s: float = 5.0) -> Pulse:
     snapshot = shared.get(life_s=life_s)
     # Nothing that is known of a list could be shown beside it: the page keeps what it has.
     if snapshot.failure or snapshot.present is None:
-        raise judgement.unavailable(snapshot)
+        raise unavailable(snapshot)
     return snapshot.present
 
 

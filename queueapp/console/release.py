@@ -18,8 +18,15 @@ from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, again, shown
 from queueapp.console.outcomes import Done
-from queueapp.console.workers import ICONS, TONES, read_roll, shared_roll, story_of
-from queueapp.errors import BadRequest, PageNotFound, QueueError
+from queueapp.console.workers import (
+    ICONS,
+    TONES,
+    read_roll,
+    shared_roll,
+    story_of,
+    worker_asked_for,
+)
+from queueapp.errors import BadRequest, QueueError
 from queueapp.extensions import db
 from queueapp.jobs import queries, transitions, workers
 from queueapp.jobs.queries.bounds import LARGEST_ID
@@ -27,7 +34,6 @@ from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, State
 
 _CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
-_LONGEST_NAME = 500
 
 
 class WorkerIsLive(QueueError):
@@ -42,14 +48,14 @@ class WorkerIsLive(QueueError):
 @permits(Permission.ACT)
 def ask_release() -> AnyResponse:
     """Ask before taking from ``?worker=`` what it holds."""
-    return _ask(name_of(request.args.get("worker", "")), FRESH)
+    return _ask(worker_asked_for(request.args), FRESH)
 
 
 @bp.post("/workers/release")
 @permits(Permission.ACT)
 def release() -> AnyResponse:
     """Take the claims that were seen from the worker; newer ones stay with it."""
-    name, session = name_of(request.form.get("worker", "")), db.session()
+    name, session = worker_asked_for(request.form), db.session()
     claims = _claims(request.form.getlist("claim"))
     if request.form.get("alive") != "yes":
         try:
@@ -66,9 +72,7 @@ def _ask(name: str, form: Form) -> Response:
     session = db.session()
     queries.bound_reads(session)
     roll = read_roll(session)
-    found = roll.named(name)
-    if found is None:
-        raise PageNotFound(f"no worker “{name}” holds a job or has been heard of since yesterday")
+    found = roll.known(name)
     held = list(workers.held_by(session, name))
     return shown(
         "release",
@@ -94,13 +98,6 @@ def _back(found: Attendance, form: Form) -> str:
         return url_for(".workers_page")
     wanted = form.value("next") or request.args.get("next") or back.referrer()
     return back.checked(wanted, url_for(".workers_page"))
-
-
-def name_of(text: str) -> str:
-    """The name in an address or a form. Raises BadRequest for what no worker is called."""
-    if not text or len(text) > _LONGEST_NAME or "\x00" in text:
-        raise BadRequest("the address does not name a worker: open the page of the worker again")
-    return text
 
 
 def _claims(texts: Sequence[str]) -> dict[int, datetime]:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from flask import Response, current_app, request, url_for
+from flask import Response, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import judgement
+from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import back, overview
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
@@ -126,6 +127,7 @@ def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
         durations=DURATIONS,
         spreads=SPREADS,
         spread=request.args.get("spread", ""),
+        reason=request.args.get("reason", "")[:REASON_LENGTH],
         back=back.checked(wanted, _default(kind)),
         reason_length=REASON_LENGTH,
     )
@@ -183,7 +185,7 @@ def _did(switch: Switch) -> str:
 
 def _line() -> Any:
     """What waits and what runs, None where it could not be read."""
-    facts = judgement.present(_app()).facts
+    facts = judgement.present(this_app()).facts
     return facts.line if facts else None
 
 
@@ -213,9 +215,5 @@ def _minutes(name: str) -> int | None:
 
 def _forget() -> None:
     """What all tabs share shows it at once."""
-    for shared in (judgement.shared(_app()), overview.shared(_app()), shared_kinds()):
+    for shared in (judgement.shared(this_app()), overview.shared(this_app()), shared_kinds()):
         shared.forget()
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]

@@ -13,14 +13,15 @@ from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
-from queueapp.console.readings import Reading, share, tried
-from queueapp.errors import PageNotFound
+from queueapp.console.readings import Reading, tried
+from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import draining, queries, workers
 from queueapp.jobs.draining import Drain
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, Connections, Roll, State
 from queueapp.shared import Shared
+from queueapp.shared_readings import share_bounded
 
 # Those that are only history: the latest of them.
 GONE_SHOWN = 20
@@ -35,7 +36,7 @@ ICONS = {State.LIVE: "succeeded", State.SILENT: "failed", State.UNCONNECTED: "fa
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the roll."""
-    app.extensions["queue_roll"] = share(app, read_roll)
+    app.extensions["queue_roll"] = share_bounded(app, read_roll)
 
 
 def shared_roll() -> Shared[Roll]:
@@ -67,11 +68,7 @@ def worker(name: str) -> Response:
     """Show one worker: what it holds, and how its last attempts ended."""
     session = db.session()
     roll, now = _roll(session)
-    found = roll.value.named(name) if roll.value else None
-    if roll.value and found is None:
-        raise PageNotFound(
-            f"no worker “{name[:200]}” holds a job or has been heard of since yesterday"
-        )
+    found = roll.value.known(name) if roll.value else None
     queries.bound_reads(session)
     held = tried(session, workers.held_by, name)
     # How its last attempts ended is not read for the mark.
@@ -87,6 +84,14 @@ def read_roll(session: Session) -> Roll:
     listed = tried(session, workers.connections, pooled=settings.pooler)
     now = queries.database_now(session)
     return workers.call(session, now, listed.value or Connections({}, listed.reason))
+
+
+def worker_asked_for(given: Mapping[str, str]) -> str:
+    """The name in an address or a form. Raises BadRequest for what no worker is called."""
+    name = given.get("worker", "")
+    if not name or len(name) > workers.LONGEST_NAME or "\x00" in name:
+        raise BadRequest("the address does not name a worker: open the page of the worker again")
+    return name
 
 
 def story_of(one: Attendance, now: datetime) -> str:

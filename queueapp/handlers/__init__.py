@@ -7,7 +7,7 @@ hands the settings over as a ``Policy``.
 from __future__ import annotations
 
 from queueapp.handlers.clone import clone
-from queueapp.handlers.context import Defer, Fail, JobContext, Progress, Retry, Stop, StopReason
+from queueapp.handlers.context import Defer, Fail, JobContext, Progress, Retry, Stop
 from queueapp.handlers.enqueue import (
     Enqueued,
     check,
@@ -15,16 +15,13 @@ from queueapp.handlers.enqueue import (
     enqueue,
     enqueue_checked,
     enqueue_many,
-    enqueue_one,
     enqueue_one_checked,
 )
 from queueapp.handlers.policy import Policy, configure, current
 from queueapp.handlers.registry import Handler, find, handler, kinds, load
-from queueapp.handlers.request import NOT_SENT, EnqueueRequest
-from queueapp.handlers.request_hash import differing_fields
+from queueapp.handlers.request import EnqueueRequest
 
 __all__ = [
-    "NOT_SENT",
     "Defer",
     "EnqueueRequest",
     "Enqueued",
@@ -35,17 +32,14 @@ __all__ = [
     "Progress",
     "Retry",
     "Stop",
-    "StopReason",
     "check",
     "clone",
     "configure",
     "conflict_detail",
     "current",
-    "differing_fields",
     "enqueue",
     "enqueue_checked",
     "enqueue_many",
-    "enqueue_one",
     "enqueue_one_checked",
     "find",
     "handler",

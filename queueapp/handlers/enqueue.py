@@ -67,27 +67,8 @@ def enqueue(
         "max_attempts": max_attempts, "timeout": timeout, "key": key,
     }  # fmt: skip
     sent: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return enqueue_one(
-        session, EnqueueRequest(kind=kind, **sent), producer=producer, actor=actor, via=via
-    )
-
-
-def enqueue_one(
-    session: AnySession,
-    request: EnqueueRequest,
-    *,
-    producer: str = "app",
-    actor: str = "app",
-    via: str = "python",
-    whole: bool = False,
-) -> Enqueued:
-    """Create one job as ``enqueue`` does, from a request that knows what was sent.
-
-    One statement; ``whole``: which answers with the job's row as well.
-    """
-    return enqueue_one_checked(
-        session, check(request), producer=producer, actor=actor, via=via, whole=whole
-    )
+    job = check(EnqueueRequest(kind=kind, **sent))
+    return enqueue_one_checked(session, job, producer=producer, actor=actor, via=via)
 
 
 def enqueue_one_checked(
@@ -100,7 +81,11 @@ def enqueue_one_checked(
     whole: bool = False,
     ceiling: int | None = None,
 ) -> Enqueued:
-    """Create a job that ``check`` has returned; ``ceiling``: the highest id a new one may have."""
+    """Create a job that ``check`` has returned, in one statement.
+
+    ``whole``: which answers with the job's row as well. ``ceiling``: the highest id a new one may
+    have.
+    """
     who = {"producer": producer, "actor": actor, "via": via}
     made = transitions.enqueue_one(_database(session), job, **who, whole=whole, ceiling=ceiling)
     answer = _answered(job, made)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,11 +15,11 @@ from typing import Any, TypeVar
 from queueapp.errors import SettingError
 from queueapp.handlers.context import JobContext
 from queueapp.handlers.signature import PayloadType, name_of, payload_type
+from queueapp.jobs.names import KIND
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 BUILT_IN = ("queueapp.handlers.demo", "queueapp.handlers.http_request")
-KIND = re.compile(r"[a-z][a-z0-9_.-]{0,99}")
 MOST_ATTEMPTS = 10_000
 LONGEST_TIMEOUT_S = 2**31 - 1
 

@@ -18,6 +18,7 @@ from queueapp.handlers import policy, registry
 from queueapp.handlers.context import LONGEST_DELAY_S
 from queueapp.handlers.json_limits import encode_payload, text_problem
 from queueapp.handlers.problems import Problem, problem
+from queueapp.jobs.names import KIND
 
 LONGEST_KEY = 200
 LEAST_PRIORITY, MOST_PRIORITY = -(2**15), 2**15 - 1
@@ -128,7 +129,7 @@ def _known(kind: Any) -> registry.Handler | None:
 
 
 def _kind_fault(kind: Any) -> str | None:
-    if not isinstance(kind, str) or not registry.KIND.fullmatch(kind):
+    if not isinstance(kind, str) or not KIND.fullmatch(kind):
         return "must be a lower-case letter, then at most 99 of a-z 0-9 _ . -"
     return None
 

@@ -2,7 +2,7 @@
 
 Statements are written once, as constants in psycopg's own form (``%(name)s``), and are sent as they
 stand: nothing is compiled per call. Whoever opened the session commits it. On SQLite, the fallback,
-``queueapp.jobs.sqlite`` gives the same answers.
+the dialect of ``queueapp.jobs.sqlite`` gives the same answers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ registry.register("sqlite.queue", "queueapp.jobs.sqlite.dialect", "QueueSQLite")
 Database: TypeAlias = Session | Connection
 
 
+def object_or_null(expression: str) -> str:
+    """SQL of a JSON object, NULL for whatever else stands there: ``jsonb_each`` refuses that."""
+    return f"CASE jsonb_typeof({expression}) WHEN 'object' THEN {expression} END"
+
+
 def connection_of(database: Database) -> Connection:
     """The connection that ``database`` works on, its transaction begun if need be."""
     return database.connection() if isinstance(database, Session) else database
@@ -34,9 +39,9 @@ def run(database: Database, statement: str, **parameters: Any) -> Sequence[Row[A
     """Execute ``statement`` and return its rows; none for a statement without an answer."""
     connection = connection_of(database)
     if connection.dialect.name == "sqlite":
-        from queueapp.jobs.sqlite.answers import answer
-
-        return answer(connection, statement, parameters)
+        fallback: Any = connection.dialect
+        rows: Sequence[Row[Any]] = fallback.answer(connection, statement, parameters)
+        return rows
     result = connection.exec_driver_sql(statement, parameters)
     return result.all() if result.returns_rows else ()
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queueapp.jobs import holds
-from queueapp.jobs.database import Database, run
+from queueapp.jobs.database import Database, object_or_null, run
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
 from queueapp.jobs.verdict.minutes import SHORTEST, Minute, instant
 
@@ -46,9 +46,9 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM (
 """
 
 # Whole days as parameters, so that the planner leaves the other partitions out.
-_HOUR = """
+_HOUR = f"""
 WITH lines AS MATERIALIZED (
-  SELECT id, created_at, data FROM job_events
+  SELECT id, created_at, data->>'since' AS since, data->'kinds' AS kinds FROM job_events
   WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue'
     AND created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz
   ORDER BY id DESC LIMIT %(lines)s
@@ -56,16 +56,16 @@ WITH lines AS MATERIALIZED (
 hour AS MATERIALIZED (SELECT * FROM lines WHERE created_at > %(since)s::timestamptz),
 counts AS (
   SELECT k.key AS kind, p.part, c.key AS name, sum(c.value::bigint) AS n
-  FROM hour CROSS JOIN LATERAL jsonb_each(hour.data->'kinds') k
+  FROM hour CROSS JOIN LATERAL jsonb_each({object_or_null("hour.kinds")}) k
   CROSS JOIN LATERAL (VALUES ('events', k.value->'events'), ('waits', k.value->'wait'),
     ('runs', k.value->'run'),
     ('times', jsonb_build_object('later', k.value->'later', 'due', k.value->'due'))
   ) p(part, counts)
-  CROSS JOIN LATERAL jsonb_each_text(p.counts) c
+  CROSS JOIN LATERAL jsonb_each_text({object_or_null("p.counts")}) c
   GROUP BY 1, 2, 3
 )
 SELECT (SELECT created_at FROM hour ORDER BY id DESC LIMIT 1) AS upto,
-  (SELECT coalesce(data->>'since', to_jsonb(created_at)#>>'{}')
+  (SELECT coalesce(since, to_jsonb(created_at)#>>'{{}}')
    FROM hour ORDER BY id LIMIT 1) AS since,
   (SELECT jsonb_object_agg(kind, parts) FROM (
      SELECT kind, jsonb_object_agg(part, of_part) AS parts FROM (

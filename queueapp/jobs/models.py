@@ -16,6 +16,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
 from queueapp.base import Base
+from queueapp.jobs.names import KIND
 
 
 class XID8(UserDefinedType[int]):
@@ -57,7 +58,7 @@ class Job(Base):
     __table_args__ = (
         # Where jobs come in: nobody renames a kind, and each move would pay for the comparison.
         CheckConstraint(
-            "status NOT IN ('queued','held') OR attempts > 0 OR kind ~ '^[a-z][a-z0-9_.-]{0,99}$'",
+            f"status NOT IN ('queued','held') OR attempts > 0 OR kind ~ '^{KIND.pattern}$'",
             name="kind",
         ),
         CheckConstraint(_STATE, name="state"),

@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
-from queueapp.jobs.at_once import is_autocommit, one_transaction
+from queueapp.jobs.autocommit import is_autocommit, one_transaction
 from queueapp.jobs.database import Database, connection_of, run
 
 GATE = 730_051

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psycopg
@@ -24,6 +23,7 @@ from queueapp.local_postgres.cluster import (
     USER,
     Cluster,
     create_database,
+    free_port,
     open_cluster,
     place_of,
     remove_cluster,
@@ -35,6 +35,7 @@ __all__ = [
     "LocalPostgres",
     "LocalPostgresUnavailable",
     "find_binaries",
+    "free_port",
     "remove_abandoned",
     "start",
     "version_of",
@@ -87,12 +88,7 @@ class LocalPostgres:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -153,7 +153,7 @@ class Cluster:
         return None
 
     def _try_start(self, binaries: Path, port: int | None) -> bool:
-        settings = _SETTINGS | {"port": str(port or _free_port())}
+        settings = _SETTINGS | {"port": str(port or free_port())}
         if not self.durable:
             settings |= _UNSAFE_BUT_FAST
         words = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
@@ -232,7 +232,8 @@ def _lasting_folder() -> str:
     return str(lasting) if lasting.is_dir() else tempfile.gettempdir()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]

@@ -15,7 +15,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app, judgement, shared
+from queueapp import judgement, shared
 from queueapp.api import metrics
 from queueapp.api.exposition import exposition
 from queueapp.extensions import db
@@ -27,6 +27,7 @@ from queueapp.jobs.minute_totals import OTHER
 from queueapp.jobs.queries import bound_reads
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.verdict import RULES
+from tests.applications import NOWHERE, application
 from tests.factories import make_job
 from tests.jobs.filling import FINISHED, analyze, fill
 from tests.jobs.plans import sequential_scans, statements_of
@@ -179,10 +180,8 @@ def test_what_could_not_be_read_is_left_out_and_named(
 @pytest.fixture
 def proxied(database_url: str) -> Iterator[tuple[Flask, Proxy]]:
     proxy = Proxy(database_url)
-    app = create_app({"DATABASE_URL": proxy.url, "TESTING": True})
-    yield app, proxy
-    with app.app_context():
-        db.engine.dispose()
+    with application(proxy.url) as app:
+        yield app, proxy
     proxy.close()
 
 
@@ -220,10 +219,8 @@ def test_without_the_database_nothing_is_told_but_that(
 
 
 def test_a_process_that_never_saw_the_database_answers() -> None:
-    app = create_app({"DATABASE_URL": "postgresql://127.0.0.1:1/none", "TESTING": True})
-    with app.app_context():
+    with application(NOWHERE) as app:
         found = scrape(app.test_client())
-        db.engine.dispose()
 
     assert (found["queue_up"], found["queue_verdict"]) == (0, 3)
     assert math.isnan(found["queue_reading_age_seconds"])
@@ -276,11 +273,10 @@ def buffers(connection: sa.Connection, statement: str, parameters: Any) -> int:
 
 
 def test_on_sqlite_it_tells_what_can_be_known(tmp_path: Path) -> None:
-    app = create_app({"DATABASE_URL": migrated(tmp_path / "queue.db"), "TESTING": True})
-    with app.app_context(), Session(db.engine) as session:
-        Scene(session).minutes(succeeded=1)
+    with application(migrated(tmp_path / "queue.db")) as app:
+        with app.app_context(), Session(db.engine) as session:
+            Scene(session).minutes(succeeded=1)
         found = scrape(app.test_client())
-        db.engine.dispose()
 
     assert (found["queue_up"], found["queue_schema_ok"], found["queue_readings_failed"]) == (
         1,

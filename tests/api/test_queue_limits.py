@@ -22,9 +22,10 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import NewJob
 from tests.api.conftest import body, pointers, problem
+from tests.applications import application
 from tests.factories import make_job
-from tests.live.processes import until
 from tests.live.proxy import Proxy
+from tests.locks import until_a_lock_is_awaited
 
 ECHO = {"kind": "demo.echo"}
 FULL = (429, "queue_full")
@@ -214,9 +215,7 @@ def test_a_count_waits_for_whoever_is_creating(
     with engine.connect() as rival:
         transitions.enqueue_one(rival, job, producer="app", actor="app", via="api", ceiling=2**62)
         thread.start()
-        with engine.connect() as watch:
-            waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            until(lambda: watch.scalar(sa.text(waits)), "the count waits at the gate")
+        until_a_lock_is_awaited(engine, "advisory")
         assert answers == []
         rival.commit()
     thread.join()
@@ -435,17 +434,12 @@ def test_limits_that_contradict_each_other_stop_the_start(database_url: str) -> 
 
 
 def test_the_settings_are_in_force(database_url: str) -> None:
-    app = create_app(
-        {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_HARD_LIMIT": "2",
-         "QUEUE_SOFT_LIMIT": "1"}
-    )  # fmt: skip
-    client = app.test_client()
+    with application(database_url, QUEUE_HARD_LIMIT="2", QUEUE_SOFT_LIMIT="1") as app:
+        client = app.test_client()
 
-    answers = [client.post("/api/jobs", json=ECHO) for _ in range(3)]
+        answers = [client.post("/api/jobs", json=ECHO) for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [201, 201, 429]
-    with app.app_context():
-        db.engine.dispose()
 
 
 # What it costs

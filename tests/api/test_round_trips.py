@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 
-from queueapp import create_app, enqueue, notifier
+from queueapp import enqueue, notifier
 from queueapp.extensions import db
+from tests.applications import application
 from tests.live.proxy import Proxy
 
 pytestmark = pytest.mark.postgresql("round trips")
@@ -29,10 +30,8 @@ def proxy(database_url: str) -> Iterator[Proxy]:
 def app(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     # It has a connection of its own, whose messages are not the request's.
     monkeypatch.setattr(notifier.Notifier, "notify", lambda _self: None)
-    app = create_app({"DATABASE_URL": proxy.url, "TESTING": True})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(proxy.url) as app:
+        yield app
 
 
 def test_a_request_for_a_job_is_one_round_trip(client: FlaskClient, proxy: Proxy) -> None:

@@ -8,14 +8,12 @@ from datetime import datetime
 
 import pytest
 import sqlalchemy as sa
-from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
-from queueapp.extensions import db
 from queueapp.jobs.status import Status
 from tests.api.conftest import body, problem
+from tests.applications import application
 from tests.factories import make_job
 
 Elsewhere = Callable[..., FlaskClient]
@@ -29,16 +27,9 @@ def elsewhere(database_url: str) -> Iterator[Elsewhere]:
         def make(**changes: object) -> FlaskClient:
             url = sa.make_url(database_url).set(**changes)  # type: ignore[arg-type]
             address = url.render_as_string(hide_password=False)
-            app = create_app({"DATABASE_URL": address, "TESTING": True})
-            stack.callback(dispose, app)
-            return app.test_client()
+            return stack.enter_context(application(address)).test_client()
 
         yield make
-
-
-def dispose(app: Flask) -> None:
-    with app.app_context():
-        db.engine.dispose()
 
 
 def test_stats_count_by_status_and_say_how_long_the_first_has_waited(

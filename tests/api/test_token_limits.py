@@ -11,10 +11,9 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
 from queueapp.auth.tokens import entry_of
-from queueapp.extensions import db
 from tests.api.conftest import body, pointers, problem
+from tests.applications import application
 from tests.factories import make_job
 
 LIMITS = {
@@ -28,12 +27,8 @@ BEYOND = (403, "beyond_limit")
 @pytest.fixture
 def client(database_url: str) -> Iterator[FlaskClient]:
     entries = [entry_of(f"{name}-t", name, role, more) for name, (role, *more) in LIMITS.items()]
-    app = create_app(
-        {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_TOKENS": " ".join(entries)}
-    )
-    yield app.test_client()
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url, QUEUE_TOKENS=" ".join(entries)) as app:
+        yield app.test_client()
 
 
 def by(name: str) -> dict[str, str]:

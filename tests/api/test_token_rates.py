@@ -15,8 +15,8 @@ from queueapp.auth.limits import Rate
 from queueapp.auth.rates import Rates
 from queueapp.auth.tokens import entry_of
 from queueapp.errors import SettingError
-from queueapp.extensions import db
 from tests.api.conftest import body, pointers, problem
+from tests.applications import application
 
 LIMITS = {
     "shop": ("producer", "rate=90/m", "burst=3"),
@@ -52,12 +52,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def client(database_url: str, clock: Clock) -> Iterator[FlaskClient]:
     entries = [entry_of(f"{name}-t", name, role, more) for name, (role, *more) in LIMITS.items()]
-    app = create_app(
-        {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_TOKENS": " ".join(entries)}
-    )
-    yield app.test_client()
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url, QUEUE_TOKENS=" ".join(entries)) as app:
+        yield app.test_client()
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from sqlalchemy.orm import Session
 
 from queueapp import create_app, judgement
 from queueapp.errors import SettingError
-from queueapp.extensions import db
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict import Thresholds
 from queueapp.jobs.verdict.thresholds import KINDS, shown
 from queueapp.local_postgres import LocalPostgresUnavailable
 from tests.api.conftest import body
+from tests.applications import NOWHERE, application
 from tests.scenes import Scene
 
 
@@ -91,17 +91,9 @@ def test_the_settings_decide(database_url: str, scene: Scene) -> None:
     scene.worker("w1")
     scene.event(Event.QUEUE_PAUSED, "queue", 500)
     scene.due(300)
-    app = create_app(
-        {
-            "DATABASE_URL": database_url,
-            "TESTING": True,
-            "QUEUE_EXPECTED_WORKERS": "2",
-            "QUEUE_VERDICT": "paused=2m, failing=30%",
-        }
-    )
-    with app.app_context():
+    settings = {"QUEUE_EXPECTED_WORKERS": "2", "QUEUE_VERDICT": "paused=2m, failing=30%"}
+    with application(database_url, **settings) as app:
         found = body(app.test_client().get("/api/verdict"))
-        db.engine.dispose()
 
     assert (found["rule"], found["level"]) == ("paused", "red")
     assert [one["rule"] for one in found["also"]] == ["few_workers"]
@@ -160,7 +152,5 @@ def test_a_database_that_cannot_be_started_is_not_known_either(
 @pytest.fixture
 def elsewhere() -> Any:
     """An application whose database is nowhere."""
-    app = create_app({"DATABASE_URL": "postgresql://127.0.0.1:1/none", "TESTING": True})
-    yield lambda: app
-    with app.app_context():
-        db.engine.dispose()
+    with application(NOWHERE) as app:
+        yield lambda: app

@@ -9,9 +9,8 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from queueapp import create_app
 from queueapp.auth import Role
-from queueapp.extensions import db
+from tests.applications import application
 
 
 def entry(name: str, role: str, token: str) -> str:
@@ -30,10 +29,8 @@ def tokens() -> str:
 @pytest.fixture
 def guarded(database_url: str, tokens: str) -> Iterator[Flask]:
     """The application with tokens configured."""
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True, "QUEUE_TOKENS": tokens})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url, QUEUE_TOKENS=tokens) as app:
+        yield app
 
 
 @pytest.fixture

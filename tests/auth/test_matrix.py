@@ -13,14 +13,13 @@ from werkzeug.routing import Rule
 from werkzeug.security import generate_password_hash
 from werkzeug.test import TestResponse
 
-from queueapp import create_app
 from queueapp.auth import Role
 from queueapp.auth.roles import PEOPLE
 from queueapp.auth.tokens import entry_of
-from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
+from tests.applications import application
 from tests.factories import make_job
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -45,19 +44,14 @@ def documented() -> Matrix:
 
 @pytest.fixture
 def guarded(database_url: str) -> Iterator[Flask]:
-    app = create_app(
-        {
-            "DATABASE_URL": database_url,
-            "TESTING": True,
-            "QUEUE_TOKENS": " ".join(entry_of(f"{r}-t", f"the-{r}", r) for r in Role),
-            "QUEUE_USERS": " ".join(f"a-{role}:{role}:{HASH}" for role in PEOPLE),
-            "QUEUE_TRUSTED_PROXIES": PROXY,
-            "QUEUE_PROXY_USER_HEADER": "X-Forwarded-User",
-        }
-    )
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(
+        database_url,
+        QUEUE_TOKENS=" ".join(entry_of(f"{r}-t", f"the-{r}", r) for r in Role),
+        QUEUE_USERS=" ".join(f"a-{role}:{role}:{HASH}" for role in PEOPLE),
+        QUEUE_TRUSTED_PROXIES=PROXY,
+        QUEUE_PROXY_USER_HEADER="X-Forwarded-User",
+    ) as app:
+        yield app
 
 
 CALLERS = {

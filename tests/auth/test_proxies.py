@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.security import generate_password_hash
 from werkzeug.test import TestResponse
@@ -15,7 +15,7 @@ from werkzeug.wrappers import Request
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
 from queueapp.errors import SettingError
-from queueapp.extensions import db
+from tests.applications import application
 
 HASH = generate_password_hash("correct horse battery", method="scrypt:1024:8:1")
 SETTINGS = {
@@ -30,17 +30,13 @@ MakeClient = Callable[..., FlaskClient]
 
 @pytest.fixture
 def make_client(database_url: str) -> Iterator[MakeClient]:
-    made: list[Flask] = []
+    with ExitStack() as stack:
 
-    def make(**more: str) -> FlaskClient:
-        settings = {"DATABASE_URL": database_url, "TESTING": True, **SETTINGS, **more}
-        made.append(create_app(settings))
-        return made[-1].test_client()
+        def make(**more: str) -> FlaskClient:
+            app = stack.enter_context(application(database_url, **{**SETTINGS, **more}))
+            return app.test_client()
 
-    yield make
-    for app in made:
-        with app.app_context():
-            db.engine.dispose()
+        yield make
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from queueapp import create_app
 from queueapp.auth.tokens import entry_of
-from queueapp.extensions import db
+from queueapp.local_postgres import free_port
+from tests.applications import application
 from tests.live import needs
-from tests.live.pooler import free_port
 from tests.live.processes import until
 
 
@@ -52,16 +51,11 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 def processes(database_url: str, redis: Redis) -> Iterator[list[FlaskClient]]:
     """Two web processes, as far as their buckets go."""
     settings = {
-        "DATABASE_URL": database_url,
-        "TESTING": True,
         "QUEUE_TOKENS": entry_of("shop-t", "shop", "producer", ["rate=1/h", "burst=3"]),
         "QUEUE_RATE_STORE": f"redis://127.0.0.1:{redis.port}/0",
     }
-    apps = [create_app(settings) for _ in range(2)]
-    yield [app.test_client() for app in apps]
-    for app in apps:
-        with app.app_context():
-            db.engine.dispose()
+    with application(database_url, **settings) as one, application(database_url, **settings) as two:
+        yield [one.test_client(), two.test_client()]
 
 
 def post(client: FlaskClient) -> Any:

@@ -10,12 +10,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
 from queueapp.config.readers import redactions
-from queueapp.extensions import db
 from queueapp.jobs.queries import bodies_of
 from queueapp.jobs.status import Status
 from queueapp.redaction import MARK, Redaction
+from tests.applications import application
 from tests.auth.conftest import bearer
 from tests.factories import make_job
 
@@ -34,11 +33,9 @@ SECRETS = ("hunter1", "hunter2", "hunter3", "hunter4", "hunter5")
 
 @pytest.fixture
 def guarded(database_url: str, tokens: str) -> Iterator[Flask]:
-    settings = {"DATABASE_URL": database_url, "QUEUE_TOKENS": tokens, "QUEUE_REDACT": RULES}
-    app = create_app({**settings, "TESTING": True, "QUEUE_ACCEPT_UNKNOWN_KINDS": "1"})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    settings = {"QUEUE_TOKENS": tokens, "QUEUE_REDACT": RULES, "QUEUE_ACCEPT_UNKNOWN_KINDS": "1"}
+    with application(database_url, **settings) as app:
+        yield app
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy.orm import Session
 
 from queueapp.console import operations as views
@@ -45,3 +45,26 @@ def test_all_that_match_are_counted_cancelled_and_put_back(
 
     expect(title).to_have_text("Done: 5 jobs put back")
     assert set(session.scalars(statuses)) == {"queued"}
+
+
+@pytest.mark.parametrize("with_scripts", [True, False])
+def test_what_is_typed_into_the_filter_counts_for_all_that_match(
+    browser: Browser, live_server: str, session: Session, with_scripts: bool
+) -> None:
+    """Whoever types and takes all that match at once must not plan for more than was asked for."""
+    for kind in ("a.b", "c", "c"):
+        make_job(session, kind=kind, producer="shop")
+    session.commit()
+    context = browser.new_context(java_script_enabled=with_scripts)
+    page = context.new_page()
+    page.goto(f"{live_server}/jobs?status=queued&producer=shop")
+    page.click("#filter-more summary")
+    page.fill("#filter [name=since]", "-2h")
+    page.fill("#filter [name=kind]", "a.b")
+
+    page.click("text=All that match…")
+
+    expect(page.locator("#plan-title")).to_have_text("1 job matches")
+    address = page.url.removeprefix(live_server)
+    assert address == "/operations/new?status=queued&kind=a.b&producer=shop&since=-2h"
+    context.close()

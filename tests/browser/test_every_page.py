@@ -21,6 +21,12 @@ from tests.factories import make_job
 
 Theme = Literal["light", "dark"]
 FINGERPRINT = "0123456789abcdef"
+# What is to be scrolled sideways and shows no shade where more is to be seen.
+CUT = """[...document.querySelectorAll("main *")].filter(one => {
+  const look = getComputedStyle(one);
+  return /auto|scroll/.test(look.overflowX) && one.scrollWidth > one.clientWidth + 1
+    && look.backgroundImage === "none";
+}).map(one => one.className)"""
 
 
 @pytest.fixture
@@ -119,6 +125,7 @@ def test_no_page_scrolls_sideways(
     for path in paths:
         page.goto(live_server + path)
         assert width_of_content(page) <= width, path
+        assert page.evaluate(CUT) == [], path
 
 
 @pytest.mark.parametrize(

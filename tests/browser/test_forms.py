@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy.orm import Session
 
+from queueapp.jobs import control
 from queueapp.jobs.status import Status
+from tests.console.test_causes import fail
 from tests.factories import make_job
 
 pytestmark = pytest.mark.slow
@@ -104,3 +106,26 @@ def test_the_id_of_a_job_and_its_command_are_copied(
     assert (
         page.evaluate("navigator.clipboard.readText()") == f"curl {live_server}/api/jobs/{job.id}"
     )
+
+
+def test_a_reason_typed_beside_a_hold_stands_in_its_question(
+    page: Page, live_server: str, session: Session
+) -> None:
+    fingerprint = fail(session, kind="demo.fail")
+    session.commit()
+    page.goto(f"{live_server}/errors/{fingerprint}")
+    page.fill("#group-verbs [name=reason]", "the provider is down")
+
+    page.click("#group-verbs [data-verb=hold]")
+
+    expect(page.locator("#dialog [name=reason]")).to_have_value("the provider is down")
+    page.click("#dialog button[data-verb=hold]")
+    expect(page.locator("#notice")).to_contain_text("The kind is on hold")
+    session.rollback()
+    hold = control.in_force(session).stop_of("kind:demo.fail")
+    assert hold is not None
+    assert hold.reason == "the provider is down"
+    page.fill("#group-verbs [name=reason]", "it is back")
+    page.click("#group-verbs [data-verb=unhold]")
+    expect(page.locator("#dialog [name=reason]")).to_have_value("it is back")
+    expect(page.locator("#dialog [name=spread]")).to_have_value("10")

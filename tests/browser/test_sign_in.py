@@ -10,8 +10,7 @@ from flask import Flask
 from playwright.sync_api import Page, expect
 from werkzeug.security import generate_password_hash
 
-from queueapp import create_app
-from queueapp.extensions import db
+from tests.applications import application
 
 PASSWORD = "correct horse battery"
 HASH = generate_password_hash(PASSWORD, method="scrypt:1024:8:1")
@@ -19,12 +18,8 @@ HASH = generate_password_hash(PASSWORD, method="scrypt:1024:8:1")
 
 @pytest.fixture
 def app(database_url: str) -> Iterator[Flask]:
-    app = create_app(
-        {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_USERS": f"ana:operator:{HASH}"}
-    )
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url, QUEUE_USERS=f"ana:operator:{HASH}") as app:
+        yield app
 
 
 def sign_in(page: Page) -> None:

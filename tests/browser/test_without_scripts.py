@@ -201,9 +201,11 @@ def test_a_cause_is_tried_first_and_its_kind_held(reader: Reader, session: Sessi
 
     reader.open("/errors")
     page.click(".cause a.cause__name")
-    reader.press("hold", within="#group-verbs", reason=REASON)
-    reader.session.rollback()
-    assert [*control.in_force(reader.session).held_kinds] == ["demo.echo"]
+    page.fill("#group-verbs [name=reason]", "typed beside the button")
+    reader.press("hold", within="#group-verbs")
+    assert reader.told("kind_held") == [("user:local", "typed beside the button")]
+    reader.press("unhold", within="#group-verbs")
+    assert reader.told("kind_unheld")
 
 
 def test_jobs_of_a_dead_worker_are_released(reader: Reader, session: Session) -> None:

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from sqlalchemy.orm import Session
 from queueapp.commands.bench.place import PREFIX
 from queueapp.jobs.status import Status
 from tests.factories import make_job
+from tests.live.processes import until
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = re.compile(r"^\| `([a-z0-9_.]+)` \|", re.MULTILINE)
@@ -52,11 +52,12 @@ class Bench:
         return self._said.read_text()
 
     def wait_until_it_says(self, words: str) -> None:
-        deadline = time.monotonic() + 60
-        while words not in self.said:
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.02)
+        def look() -> bool:
+            has_said_it = words in self.said
+            assert has_said_it or self.process.poll() is None, self.said
+            return has_said_it
+
+        until(look, f"it says {words!r}", within=60)
 
     def end(self) -> str:
         answer, _ = self.process.communicate(timeout=200)
@@ -180,9 +181,7 @@ def test_a_killed_run_takes_its_workers_along_and_the_next_run_finds_the_rest(
         assert processes_of(tmp_path)
         run.process.kill()
         run.end()
-    deadline = time.monotonic() + 30
-    while processes_of(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: not processes_of(tmp_path), "its processes have ended")
     [schema, folder] = left_of_it(engine, tmp_path)
     with engine.begin() as connection:
         connection.execute(sa.text(f"ALTER SCHEMA {schema} RENAME TO {LEFT}"))

@@ -27,6 +27,7 @@ from queueapp.commands.demo.receiver import MOODS, Receiver, _Handler
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.request import request_problems
 from queueapp.jobs.verdict import Thresholds
+from tests.live.processes import until
 
 ROOT = Path(__file__).parents[2]
 QUIET: dict[str, str] = {}
@@ -124,10 +125,7 @@ def start(tmp_path: Path, command: str, name: str = "worker-1") -> children.Chil
 
 
 def wait_for(log: Path, word: str) -> None:
-    deadline = time.monotonic() + 20
-    while word not in log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: word in log.read_text(), f"{log} says {word!r}")
 
 
 def python(program: str) -> str:
@@ -166,17 +164,14 @@ def test_a_stubborn_child_is_ended_with_all_its_own(tmp_path: Path) -> None:
     children.stop_all([child], lambda: True)
 
     assert not child.is_running
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{below}/cmdline").exists() and Path(f"/proc/{below}/cmdline").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    command = Path(f"/proc/{below}/cmdline")
+    until(lambda: not (command.exists() and command.read_text()), "its own child has ended")
 
 
 def test_a_dead_child_is_told_with_its_last_words(tmp_path: Path) -> None:
     child = start(tmp_path, "echo one; echo two >&2; exit 3")
     wait_for(child.log, "two")
-    while child.is_running:
-        time.sleep(0.02)
+    until(lambda: not child.is_running, "it has ended")
 
     with pytest.raises(children.ChildDied, match="worker-1 has ended with status 3") as raised:
         child.must_run()

@@ -139,7 +139,7 @@ def test_the_bars_of_all_attempts_share_one_scale() -> None:
 
     first = Attempt(1, at(0), at(10), at(20), outcome="retry_scheduled")
     second = Attempt(2, at(50), at(60), None)
-    one, two = lines_of([first, second], at(100))
+    one, two = lines_of([first, second], at(100), at(60))
 
     assert one.waiting is not None
     assert one.running is not None
@@ -164,3 +164,60 @@ def test_the_shortest_run_is_drawn_and_stays_within_the_scale() -> None:
 
 def test_no_attempts_draw_no_lines() -> None:
     assert lines_of([], NOW) == []
+
+
+def after(milliseconds: float) -> datetime:
+    return NOW + timedelta(milliseconds=milliseconds)
+
+
+def test_the_block_is_the_handlers_own_time_and_the_rest_is_at_its_worker() -> None:
+    """A claim that waited in the line of its worker did not run from start to finish."""
+    attempt = Attempt(1, NOW, NOW, after(1_000), outcome="succeeded", run_ms=0.4)
+
+    [line] = lines_of([attempt], after(5_000))
+
+    assert line.held is not None
+    assert line.running is not None
+    assert (line.held.x, line.held.width) == (0, WIDTH)
+    assert line.running.width < WIDTH / 100
+    # It ended when that was written, as far as anybody knows.
+    assert line.running.x + line.running.width == WIDTH
+    assert (line.run_s, line.held_s, line.is_at_most) == (0.0004, 1, False)
+
+
+def test_the_last_attempt_begins_where_the_job_says() -> None:
+    first = Attempt(1, NOW, after(10), after(100), outcome="retry_scheduled", run_ms=20)
+    last = Attempt(2, after(100), after(200), after(1_000), outcome="succeeded", run_ms=100)
+
+    one, two = lines_of([first, last], after(5_000), after(600))
+
+    assert one.running is not None
+    assert two.running is not None
+    assert (one.running.x, one.running.width) == (80, 20)
+    assert (two.running.x, two.running.width) == (600, 100)
+
+
+def test_an_attempt_that_has_not_begun_does_not_run() -> None:
+    claimed = Attempt(1, NOW, after(100))
+
+    [line] = lines_of([claimed], after(1_000))
+    [begun] = lines_of([claimed], after(1_000), after(600))
+    # The line of the ledger may be younger than the row.
+    [at_once] = lines_of([claimed], after(1_000), after(99))
+
+    assert line.held is not None
+    assert (line.held.x, line.held.width) == (100, 900)
+    assert (line.running, line.run_s) == (None, None)
+    assert begun.running is not None
+    assert (begun.running.x, begun.running.width, begun.run_s) == (600, 400, 0.4)
+    assert at_once.run_s == 0.9
+
+
+def test_of_an_end_that_nobody_measured_the_time_is_an_upper_bound() -> None:
+    lost = Attempt(1, NOW, after(100), after(1_000), outcome="lease_expired")
+
+    [line] = lines_of([lost], after(2_000))
+
+    assert line.running is not None
+    assert (line.running.x, line.running.width) == (100, 900)
+    assert (line.run_s, line.held_s, line.is_at_most) == (0.9, 0.9, True)

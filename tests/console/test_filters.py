@@ -33,6 +33,7 @@ def test_elapsed_shows_the_two_largest_units(seconds: float, written: str) -> No
     ("milliseconds", "written"),
     [
         (0, "0 ms"),
+        (0.4, "<1 ms"),
         (3.4, "3 ms"),
         (999.4, "999 ms"),
         (1_250, "1.25 s"),

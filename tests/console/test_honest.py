@@ -78,7 +78,10 @@ def test_old_numbers_beside_a_verdict_of_now_are_said_to_be_old(
     page = words(fresh_app.test_client().get("/").text)
 
     assert "Healthy" in page
-    assert "The numbers below are 1 min 1 s old: the database refused (42501)." in page
+    assert (
+        "The numbers below were last read by this web process 1 min 1 s ago:"
+        " the database refused (42501)." in page
+    )
 
 
 def test_no_page_waits_long_for_a_verdict_that_does_not_come(

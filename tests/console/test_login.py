@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,9 +21,9 @@ from werkzeug.test import TestResponse
 from queueapp import create_app
 from queueapp.auth.tokens import entry_of
 from queueapp.errors import SettingError
-from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.status import Status
+from tests.applications import application
 from tests.console.conftest import DIALOG, PANEL
 from tests.factories import make_job
 
@@ -38,17 +39,12 @@ MakeApp = Callable[..., Flask]
 
 @pytest.fixture
 def make_app(database_url: str) -> Iterator[MakeApp]:
-    made: list[Flask] = []
+    with ExitStack() as stack:
 
-    def make(users: str = TEAM, **more: str) -> Flask:
-        settings = {"DATABASE_URL": database_url, "TESTING": True, "QUEUE_USERS": users, **more}
-        made.append(create_app(settings))
-        return made[-1]
+        def make(users: str = TEAM, **more: str) -> Flask:
+            return stack.enter_context(application(database_url, QUEUE_USERS=users, **more))
 
-    yield make
-    for app in made:
-        with app.app_context():
-            db.engine.dispose()
+        yield make
 
 
 @pytest.fixture

@@ -144,6 +144,19 @@ def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: 
     assert "95 of 100 waited at most 4.10 s" in words(page)
 
 
+def test_what_is_counted_now_and_what_once_a_minute_say_so(console: Console, scene: Scene) -> None:
+    """They may differ by what ended since the last line."""
+    scene.minutes(2, upto=90, succeeded=5)
+    make_job(scene.session)
+    scene.session.commit()
+
+    page = console.get("/")
+
+    [last] = re.findall(r'<g data-minute="([0-9:]{8})">', page)[-1:]
+    assert f"last hour, counted once a minute, until {last} UTC" in words(page)
+    assert "By status all that there are, counted now" in words(page)
+
+
 def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, scene: Scene) -> None:
     for n in range(3):
         scene.ended(

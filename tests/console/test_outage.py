@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -10,10 +11,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app, shared
-from queueapp.extensions import db
+from queueapp import shared
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
+from tests.applications import application
 from tests.console.conftest import PANEL, words
 from tests.console.test_operation_page import plan
 from tests.factories import make_job
@@ -47,10 +48,8 @@ def line(database_url: str) -> Iterator[Proxy]:
 @pytest.fixture
 def behind(line: Proxy) -> Iterator[FlaskClient]:
     """The console of an application that reaches its database through ``line``."""
-    app = create_app({"DATABASE_URL": line.url, "TESTING": True})
-    yield app.test_client()
-    with app.app_context():
-        db.engine.dispose()
+    with application(line.url) as app:
+        yield app.test_client()
 
 
 def every_page(app: Flask, session: Session) -> list[str]:
@@ -87,7 +86,9 @@ def test_every_page_stays_whole_without_the_database_and_goes_on_after_it(
     monkeypatch.setattr(shared, "OLD_S", -1.0)
     first = behind.get("/")
     assert first.status_code == 200
-    assert "could not be read: the database does not answer; what stands below is" in first.text
+    assert "could not be read: the database does not answer; what stands below" in first.text
+    # Another web process has its own, of another age.
+    assert re.search(r"was last read by this web process .{1,20}? ago\.", words(first.text))
     assert first.headers["Queue-Verdict"] == "unknown Unknown"
     for path in pages:
         page, panel = behind.get(path), behind.get(path, headers=PANEL)

@@ -11,11 +11,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
 from queueapp.extensions import db
 from queueapp.jobs import transitions
 from queueapp.jobs.failure import described
 from queueapp.jobs.status import Status
+from tests.applications import NOWHERE, application
 from tests.console.conftest import Console, words
 from tests.factories import make_job
 from tests.jobs.plans import statements_of
@@ -147,16 +147,13 @@ def test_a_job_that_is_not_there_is_said_to_be_missing(client: FlaskClient, path
 
 
 def test_without_a_database_the_page_says_so_and_the_panel_is_left_alone() -> None:
-    app = create_app({"DATABASE_URL": "postgresql://x@127.0.0.1:1/x", "TESTING": True})
-
-    page, panel = app.test_client().get("/"), Console(app.test_client()).panel("/")
+    with application(NOWHERE) as app:
+        page, panel = app.test_client().get("/"), Console(app.test_client()).panel("/")
 
     assert page.status_code == panel.status_code == 503
     assert "The database is not available" in words(page.text)
     assert "Try again" in page.text
     assert panel.text.startswith("<div hx-swap-oob")
-    with app.app_context():
-        db.engine.dispose()
 
 
 def test_an_address_without_a_page_leads_back(client: FlaskClient) -> None:

@@ -46,7 +46,12 @@ def test_the_list_leads_to_all_that_match_it(console: Console, session: Session)
     listed = console.get("/jobs?status=queued&kind=a.b")
     asked = console.get("/operations/new?status=queued&kind=a.b")
 
-    assert 'href="/operations/new?status=queued&amp;kind=a.b"' in listed
+    assert 'form="filter" formaction="/operations/new"' in listed
+    given = "status=queued&kind=a.b&producer=&since="
+    sent = console.client.get(f"/operations/new?{given}")
+    assert sent.location == "/operations/new?status=queued&kind=a.b"
+    # A filter that cannot be read is told of, never widened.
+    assert "No job can match" in words(console.get(f"/operations/new?{given}&color=red"))
     assert "3 jobs match" in words(asked)
     assert "status queued · kind a.b" in words(asked)
     buttons = re.findall(r'<button [^>]*value="([a-z-]+)"([^>]*)>', asked)

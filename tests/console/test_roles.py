@@ -10,11 +10,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
 from queueapp.auth import Role
-from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.status import Status
+from tests.applications import application
 from tests.factories import make_job
 
 LOOK = ("/", "/jobs", "/jobs/1", "/errors", "/errors/0123456789abcdef", "/events", "/workers",
@@ -33,10 +32,8 @@ def guarded(database_url: str) -> Iterator[Flask]:
         f"the-{role}:{role}:{hashlib.sha256(f'{role}-secret'.encode()).hexdigest()}"
         for role in Role
     )
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True, "QUEUE_TOKENS": tokens})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url, QUEUE_TOKENS=tokens) as app:
+        yield app
 
 
 @pytest.fixture

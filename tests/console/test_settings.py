@@ -13,12 +13,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
 from queueapp.config import load
 from queueapp.console import filters, instants, preferences
 from queueapp.console.settings import written
-from queueapp.extensions import db
 from queueapp.jobs.models import JobEvent
+from tests.applications import application
 from tests.auth.conftest import bearer
 from tests.console.conftest import Console, stands_beside, words
 
@@ -140,10 +139,8 @@ def secretive(database_url: str) -> Iterator[Flask]:
         for role in ("viewer", "admin")
     )
     given = {"QUEUE_TOKENS": tokens, "QUEUE_SECRET_KEY": "k" * 40, "QUEUE_LEASE": "90s"}
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True, **given})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url, **given) as app:
+        yield app
 
 
 def test_admins_see_what_the_server_runs_with_and_no_secret(

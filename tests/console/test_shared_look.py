@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from flask import Flask, template_rendered
 
-from queueapp import create_app, judgement, shared
+from queueapp import judgement, shared
 from queueapp.console import overview
 from queueapp.database_address import place_of
 from queueapp.extensions import db
 from queueapp.jobs.queries import clock, depth, failures
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict import statements
+from tests.applications import NOWHERE, application
 from tests.console.conftest import PANEL, words
 from tests.factories import make_job
 from tests.jobs.plans import statements_of
@@ -131,10 +132,8 @@ def test_a_panel_is_drawn_once_for_all_tabs_of_one_host(sharing: Flask, session:
 @pytest.fixture
 def proxied(database_url: str) -> Iterator[tuple[Flask, Proxy]]:
     proxy = Proxy(database_url)
-    app = create_app({"DATABASE_URL": proxy.url, "TESTING": True})
-    yield app, proxy
-    with app.app_context():
-        db.engine.dispose()
+    with application(proxy.url) as app:
+        yield app, proxy
     proxy.close()
 
 
@@ -171,12 +170,10 @@ def test_without_the_database_the_page_stays_and_turns_grey(
 
 
 def test_a_page_without_any_reading_says_that_there_is_no_database() -> None:
-    app = create_app({"DATABASE_URL": "postgresql://127.0.0.1:1/none", "TESTING": True})
     none = "0123456789abcdef"
     paths = ("/", "/errors", f"/errors/{none}", f"/operations/{none}", "/workers", "/system")
-    with app.app_context():
+    with application(NOWHERE) as app:
         answers = [app.test_client().get(path) for path in paths]
-        db.engine.dispose()
 
     assert {(answer.status_code, answer.headers["Retry-After"]) for answer in answers} == {
         (503, "5")

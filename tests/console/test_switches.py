@@ -109,6 +109,15 @@ def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     assert "Its jobs come back in batches, due within 10m 00s from then on: 3 to go." in page
 
 
+def test_a_reason_typed_before_the_question_stands_in_it(console: Console) -> None:
+    for path in (f"/kinds/{ECHO}/hold", "/pause"):
+        assert 'name="reason" maxlength="500" value="the &lt;db&gt; is down"' in console.get(
+            f"{path}?reason=the+<db>+is+down"
+        )
+    long = console.get(f"/kinds/{ECHO}/hold?reason={'x' * 600}")
+    assert f'value="{"x" * 500}"' in long
+
+
 def test_what_somebody_has_changed_meanwhile_is_not_done_over(
     console: Console, session: Session
 ) -> None:

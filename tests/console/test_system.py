@@ -13,11 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from flask import Flask
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
 from queueapp.auth import Role
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
@@ -25,6 +23,7 @@ from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event
 from queueapp.jobs.system import activity, report, told
 from queueapp.jobs.system.report import READINGS
+from tests.applications import application
 from tests.console.conftest import Console, words
 from tests.console.hostile import TEXT
 from tests.factories import make_job
@@ -75,14 +74,6 @@ def changed(session: Session, change: str, back: str) -> Iterator[None]:
             connection.execute(sa.text(back))
 
 
-@contextmanager
-def app_with(database_url: str, **settings: str) -> Iterator[Flask]:
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True, **settings})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
-
-
 def test_every_reading_is_there_once(console: Console) -> None:
     page = console.get("/system")
 
@@ -123,7 +114,7 @@ def test_the_texts_of_queries_are_for_admins(database_url: str, outsider: Outsid
         for role in (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
     )
 
-    with app_with(database_url, QUEUE_TOKENS=tokens) as app:
+    with application(database_url, QUEUE_TOKENS=tokens) as app:
         seen = {
             role: app.test_client().get(
                 "/system", headers={"Authorization": f"Bearer {role}-secret"}
@@ -149,7 +140,7 @@ def test_a_role_that_may_not_look_says_what_it_cannot_see(
     as_weak = make_url(database_url).update_query_dict({"options": "-c role=weak"})
     address = as_weak.render_as_string(hide_password=False)
 
-    with changed(session, made, gone), app_with(address) as app:
+    with changed(session, made, gone), application(address) as app:
         page = app.test_client().get("/system").text
 
     held, locks = reading(page, "snapshot"), reading(page, "locks")
@@ -233,7 +224,7 @@ def test_a_server_that_takes_no_writes_says_so(database_url: str) -> None:
     options = "-c default_transaction_read_only=on"
     url = make_url(database_url).update_query_dict({"options": options})
 
-    with app_with(url.render_as_string(hide_password=False)) as app:
+    with application(url.render_as_string(hide_password=False)) as app:
         said = reading(app.test_client().get("/system").text, "read_only")
 
     assert said.startswith("bad Writes The database takes no writes")
@@ -310,7 +301,7 @@ def test_its_statements_scan_neither_table(
     session: Session, database_url: str, outsider: Outsider
 ) -> None:
     seed(session, 20_000)
-    with app_with(database_url) as app:
+    with application(database_url) as app:
         with app.app_context():
             engine = db.engine
         with statements_of(engine) as sent:
@@ -322,7 +313,7 @@ def test_its_statements_scan_neither_table(
 
 
 def test_on_sqlite_it_says_what_cannot_be_known(tmp_path: Path) -> None:
-    with app_with(migrated(tmp_path / "queue.db")) as app:
+    with application(migrated(tmp_path / "queue.db")) as app:
         page = app.test_client().get("/system").text
         roll = words(app.test_client().get("/workers").text)
 

@@ -23,6 +23,7 @@ from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.why import statement
+from tests.applications import application
 from tests.console.conftest import DIALOG, Console, stands_beside, words
 from tests.console.hostile import TEXT
 from tests.factories import HOLDER, claim_one, make_job
@@ -123,15 +124,12 @@ def test_behind_a_pooler_a_missing_connection_proves_nothing(
     session: Session, database_url: str
 ) -> None:
     sign(session, ALIVE)
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True, "QUEUE_POOLER": "1"})
-
-    page = words(app.test_client().get("/workers").text)
+    with application(database_url, QUEUE_POOLER="1") as app:
+        page = words(app.test_client().get("/workers").text)
 
     assert "behind a pooler the database's connections are the pooler's" in page
     assert re.search(r"live \d+s", page)
     assert "unknown" in page
-    with app.app_context():
-        db.engine.dispose()
 
 
 @pytest.mark.postgresql("connections")
@@ -140,14 +138,11 @@ def test_where_the_address_names_the_connections_a_missing_one_proves_nothing(
 ) -> None:
     sign(session, ALIVE)
     url = make_url(database_url).update_query_dict({"application_name": "mine"})
-    app = create_app({"DATABASE_URL": url.render_as_string(hide_password=False), "TESTING": True})
-
-    page = words(app.test_client().get("/workers").text)
+    with application(url.render_as_string(hide_password=False)) as app:
+        page = words(app.test_client().get("/workers").text)
 
     assert "DATABASE_URL gives its connections a name of its own" in page
     assert "live 0s" in page
-    with app.app_context():
-        db.engine.dispose()
 
 
 def test_a_token_that_leases_over_http_is_one_worker(console: Console, session: Session) -> None:
@@ -225,9 +220,20 @@ def test_one_worker_tells_its_facts_and_last_results(console: Console, session: 
     assert re.search(r"Last results.* failed 2 demo.echo.* succeeded 1 demo.echo", page)
 
 
-def test_a_name_that_nobody_bears_is_not_found(client: FlaskClient) -> None:
-    assert client.get("/workers/worker:nobody").status_code == 404
-    assert client.get("/workers/release?worker=nobody").status_code == 404
+@pytest.mark.parametrize("path", ["/", RELEASE, DRAIN])
+def test_a_name_that_nobody_bears_is_no_worker(client: FlaskClient, path: str) -> None:
+    answer = client.get(f"/workers{path}worker:<b>")
+
+    assert answer.status_code == 404
+    assert "No such worker" in words(answer.text)
+    assert "No worker 'worker:<b>' holds a job" in words(answer.text)
+
+
+def test_a_name_that_no_worker_can_have_is_shown_in_part(client: FlaskClient) -> None:
+    answer = client.get(f"/workers/a%00{'b' * 600}")
+
+    assert answer.status_code == 404
+    assert f"No worker 'a\\x00{'b' * 498}' holds a job" in words(answer.text)
 
 
 def test_all_jobs_of_a_dead_worker_are_released_with_actor_and_reason(

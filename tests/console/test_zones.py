@@ -14,12 +14,11 @@ from psycopg import sql
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from queueapp import create_app
-from queueapp.extensions import db
 from queueapp.jobs import control, operations
 from queueapp.jobs.models import JobEvent
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
+from tests.applications import application
 from tests.console.conftest import words
 from tests.console.test_outage import every_page
 from tests.scenes import Scene
@@ -52,10 +51,8 @@ def elsewhere(
     monkeypatch.setenv("PGDATESTYLE", "SQL, DMY")
     monkeypatch.setenv("TZ", zone)
     time.tzset()
-    app = create_app({"DATABASE_URL": database_url, "TESTING": True})
-    yield app
-    with app.app_context():
-        db.engine.dispose()
+    with application(database_url) as app:
+        yield app
     set_zone("RESET timezone")
     monkeypatch.undo()
     time.tzset()

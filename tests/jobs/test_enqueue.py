@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import at_once, transitions
+from queueapp.jobs import autocommit, transitions
 from queueapp.jobs.database import run
 from queueapp.jobs.transitions import Enqueued, Json, NewJob, producer
+from tests.locks import until_a_lock_is_awaited
 
 
 def keyed(key: str | None, request_hash: str = "same") -> NewJob:
@@ -183,7 +184,7 @@ def test_workers_are_told_once_the_job_is_there(
         with engine.connect() as other:
             found.append(other.scalar(text("SELECT count(*) FROM jobs")))
 
-    monkeypatch.setattr(at_once, "_announce", announce)
+    monkeypatch.setattr(autocommit, "_announce", announce)
     put(worker, keyed("k"))
     put(worker, keyed("k"))
     put(worker, keyed(None), keyed(None))
@@ -222,7 +223,7 @@ def test_a_rival_with_the_same_key_is_waited_for(
 
     thread = threading.Thread(target=rival)
     thread.start()
-    _await_a_waiting_session(engine)
+    until_a_lock_is_awaited(engine)
     if rival_commits:
         session.commit()
     else:
@@ -234,14 +235,6 @@ def test_a_rival_with_the_same_key_is_waited_for(
     assert (mine.id == theirs.id) == rival_commits
     assert session.scalar(text("SELECT count(*) FROM jobs")) == 1
     assert session.scalar(text("SELECT count(*) FROM job_events WHERE event = 'enqueued'")) == 1
-
-
-def _await_a_waiting_session(engine: sa.Engine) -> None:
-    """Until somebody waits for another transaction's end; the test's time limit bounds it."""
-    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
-    with engine.connect() as connection:
-        while not connection.scalar(waiting):
-            connection.rollback()
 
 
 @pytest.mark.parametrize("most", [5000, 60])

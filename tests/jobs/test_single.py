@@ -15,6 +15,7 @@ from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event, Status, Verb, sources
 from tests.factories import make_job
 from tests.jobs.people import PERSON, VERBS, how_of, reread
+from tests.locks import until_a_lock_is_awaited
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -94,17 +95,10 @@ def test_one_waits_for_a_short_lock_and_judges_what_it_then_finds(
         transitions.one(transitions.cancel, rival, job.id, actor="user:eve")
         waiter = threading.Thread(target=cancel)
         waiter.start()
-        wait_for_a_lock_request(session)
+        until_a_lock_is_awaited(engine)
         rival.commit()
     waiter.join()
 
     assert [refusal.context["job_status"] for refusal in refusals] == [Status.CANCELLED]
     cancels = sa.select(sa.func.count()).where(JobEvent.event == Event.CANCELLED)
     assert session.scalar(cancels) == 1
-
-
-def wait_for_a_lock_request(session: Session) -> None:
-    waiting = sa.text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
-    while not session.scalar(waiting):
-        pass
-    session.rollback()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
 import psycopg
 from sqlalchemy.engine import make_url
 
+from queueapp.local_postgres import free_port
 from queueapp.local_postgres.identity import choose_identity
 from tests.live import needs
 from tests.live.processes import until
@@ -99,11 +99,3 @@ class Pooler:
     def close(self) -> None:
         self._process.kill()
         self._process.wait(10)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

@@ -6,7 +6,6 @@ import threading
 from collections import defaultdict
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 
@@ -45,12 +44,7 @@ class BadDay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.over.set()
         self._server.shutdown()
         self._thread.join()

@@ -11,7 +11,7 @@ from werkzeug.security import generate_password_hash
 
 from queueapp import create_app
 from queueapp.errors import SettingError
-from queueapp.extensions import db
+from tests.applications import application
 
 HASH = generate_password_hash("correct horse battery", method="scrypt:1024:8:1")
 
@@ -19,17 +19,9 @@ HASH = generate_password_hash("correct horse battery", method="scrypt:1024:8:1")
 @pytest.fixture
 def below(database_url: str) -> Iterator[FlaskClient]:
     """The application of a site that gives it ``/ops/queue``."""
-    app = create_app(
-        {
-            "DATABASE_URL": database_url,
-            "TESTING": True,
-            "QUEUE_PREFIX": "/ops/queue/",
-            "QUEUE_USERS": f"ana:operator:{HASH}",
-        }
-    )
-    yield app.test_client()
-    with app.app_context():
-        db.engine.dispose()
+    settings = {"QUEUE_PREFIX": "/ops/queue/", "QUEUE_USERS": f"ana:operator:{HASH}"}
+    with application(database_url, **settings) as app:
+        yield app.test_client()
 
 
 def test_a_proxy_may_pass_the_prefix_on_or_take_it_off(below: FlaskClient) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +22,7 @@ from queueapp.connections.bounds import PING_S, Role
 from queueapp.jobs import transitions
 from queueapp.jobs.database import CHANNEL, WAKE
 from queueapp.jobs.transitions import NewJob
+from tests.live.processes import until
 from tests.worker.conftest import Statements, heard
 
 ECHO = NewJob(kind="demo.echo", payload={"message": "hello"})
@@ -158,15 +158,8 @@ def test_a_commit_within_the_gap_after_a_notify_is_told_of_as_well(
 
     commit_one(engine)
 
-    wait_for(lambda: len(sent) == 2)
+    until(lambda: len(sent) == 2, "it has told twice")
     assert sent[1] > committed[0]
-
-
-def wait_for(look: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("moment", ["before it looks again", "while it closes"])
@@ -200,7 +193,7 @@ def test_a_commit_while_the_notifier_gives_its_connection_back_is_told_of(
 
     commit_one(engine)
 
-    wait_for(lambda: len(sent) == 2)
+    until(lambda: len(sent) == 2, "it has told twice")
     assert sent[1] > committed[0]
 
 

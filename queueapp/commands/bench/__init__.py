@@ -16,9 +16,10 @@ from functools import partial
 from pathlib import Path
 
 import click
-from flask import Flask, current_app
+from flask import Flask
 from sqlalchemy.engine import make_url
 
+from queueapp.application import this_app
 from queueapp.commands.bench.clock import Clock, Interrupted
 from queueapp.commands.bench.place import Place, refuse_what_cannot_be, sweep, throw_away
 from queueapp.commands.bench.progress import line
@@ -77,7 +78,7 @@ def bench(
     process died; 2 wrong usage; 69 no database, later perhaps; 78 it cannot be done here: SQLite, a
     pooler, a right or connections that are missing; 130 stopped with Ctrl-C, nothing reported.
     """
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     settings: Settings = app.extensions["queue_settings"]
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
         raise click.UsageError("--for: expected 10s to 1h")

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from flask import Flask, current_app
+from flask import Flask
 
 from queueapp import local_postgres
+from queueapp.application import this_app
 from queueapp.commands.chaos.run import Plan, Run
 from queueapp.commands.interruption import Interruption
 from queueapp.commands.parameters import Duration
@@ -63,7 +64,7 @@ def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
       flask chaos --jobs 50000 --workers 4 --for 10m
       flask chaos --seed 42 --json report.json --keep
     """
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     if needs_database_url(app.extensions["queue_settings"]):
         raise click.ClickException("chaos loads this machine, so it does not run in production")
     if asked["seed"] is None:

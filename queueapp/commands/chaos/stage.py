@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -60,7 +59,7 @@ class Stage:
         self._home, self._root = home, root
         self._commands = children.procfile(root)
         self._server = local_postgres.start(home / "postgres", durable=True)
-        self._port = _free_port()
+        self._port = local_postgres.free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.database_url = self._server.url
         self.version = self._server.version
@@ -256,10 +255,3 @@ def _settings(database_url: str, port: int, lease: float, ledger: Path) -> dict[
         LEDGER: str(ledger),
         PARENT: str(os.getpid()),
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

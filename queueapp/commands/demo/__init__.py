@@ -10,9 +10,10 @@ from typing import Any
 import click
 import urllib3
 from click.core import ParameterSource
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import with_appcontext
 
+from queueapp.application import this_app
 from queueapp.commands.demo import processes, stream
 from queueapp.commands.demo.filling import fill
 from queueapp.commands.demo.incidents import incident
@@ -60,7 +61,7 @@ def demo(
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
     port = processes.free_port(port)
     with ExitStack() as stack:

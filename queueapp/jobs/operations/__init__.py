@@ -6,11 +6,10 @@ since. So neither two drivers nor a repeated request can move a job twice, and j
 or moved later are not touched. The line of a batch names its jobs, which is where an undo begins.
 """
 
-from queueapp.jobs.operations.canary import Canary, Terms, Trial, open_ones, trials_of
+from queueapp.jobs.operations.canary import Terms, Trial, open_ones, trials_of
 from queueapp.jobs.operations.driver import BATCH, advance, count, refuse_beyond, step, stop
 from queueapp.jobs.operations.listing import Cursor, Mark, list_operations, moved_by
 from queueapp.jobs.operations.planning import (
-    Survey,
     left_of,
     plan,
     planned_before,
@@ -19,7 +18,7 @@ from queueapp.jobs.operations.planning import (
     survey_undo,
     why_not_undone,
 )
-from queueapp.jobs.operations.state import Operation, State, find
+from queueapp.jobs.operations.state import Operation, State, find, known_id
 from queueapp.jobs.operations.undo import ASKED_TO_STOP, CHANGED, UNDO
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.operations.walk import Counts, statuses_of
@@ -30,18 +29,17 @@ __all__ = [
     "CHANGED",
     "UNDO",
     "VERBS",
-    "Canary",
     "Counts",
     "Cursor",
     "Mark",
     "Operation",
     "State",
-    "Survey",
     "Terms",
     "Trial",
     "advance",
     "count",
     "find",
+    "known_id",
     "left_of",
     "list_operations",
     "moved_by",

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from queueapp.errors import OperationNotFound
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.failure import printable
+from queueapp.jobs.names import OPERATION
 from queueapp.jobs.operations.canary import Canary, read_canary
 from queueapp.jobs.operations.undo import Trail
 from queueapp.jobs.operations.walk import Counts, Place, Tally
@@ -123,6 +125,13 @@ def key_of(operation_id: str, *, end: bool = False) -> int:
     """The number of an operation's lock: the id's own 64 bits, signed. ``end``: of another one."""
     number = int(operation_id, 16) ^ int(end)
     return number - 2**64 if number >= 2**63 else number
+
+
+def known_id(text: str) -> str:
+    """The id in an address. Raises OperationNotFound for what cannot be one."""
+    if not OPERATION.fullmatch(text):
+        raise OperationNotFound(f"there is no operation '{printable(text[:50])}'")
+    return text
 
 
 def find(database: Database, operation_id: str) -> Operation:

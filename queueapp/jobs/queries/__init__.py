@@ -6,7 +6,7 @@ Statuses stand in the statements as literals, so that a generic plan can use the
 from queueapp.jobs.queries.actions import Action, last_actions, marks_of_hour
 from queueapp.jobs.queries.activity import failed_since, longest_running
 from queueapp.jobs.queries.acts import Act, ActFilter, Did
-from queueapp.jobs.queries.bodies import BODY_LIMIT, Bodies, Body, bodies_of
+from queueapp.jobs.queries.bodies import Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
 from queueapp.jobs.queries.counting import Counted, count_jobs
@@ -21,7 +21,6 @@ from queueapp.jobs.queries.drain import claims_per_s
 from queueapp.jobs.queries.failures import (
     Group,
     Line,
-    Waiting,
     Window,
     failure_window,
     group_of,
@@ -29,7 +28,7 @@ from queueapp.jobs.queries.failures import (
     newest_alike,
     waiting_line,
 )
-from queueapp.jobs.queries.feed import FeedCursor, FeedPage, end_of_feed, read_feed
+from queueapp.jobs.queries.feed import FeedCursor, end_of_feed, read_feed
 from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.ledger import (
     Cursor,
@@ -40,7 +39,7 @@ from queueapp.jobs.queries.ledger import (
     latest_events_of,
     list_events,
 )
-from queueapp.jobs.queries.listing import LISTED, Page, get_head, get_job, heads_of, list_jobs
+from queueapp.jobs.queries.listing import Page, get_head, get_job, heads_of, list_jobs
 from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
 from queueapp.jobs.queries.payload_fields import (
     MOST_FIELDS,
@@ -54,9 +53,7 @@ from queueapp.jobs.queries.standings import Standing, standings_of
 from queueapp.jobs.queries.trail import ActPage, list_acts
 
 __all__ = [
-    "BODY_LIMIT",
     "COUNT_LIMIT",
-    "LISTED",
     "MOST_FIELDS",
     "SCAN_LIMIT",
     "Act",
@@ -72,7 +69,6 @@ __all__ = [
     "EventFilter",
     "EventPage",
     "FeedCursor",
-    "FeedPage",
     "Field",
     "Group",
     "JobFilter",
@@ -84,7 +80,6 @@ __all__ = [
     "Span",
     "Standing",
     "View",
-    "Waiting",
     "WaitingCounts",
     "Window",
     "bodies_of",

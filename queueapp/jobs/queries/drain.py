@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from queueapp.jobs.database import Database, run
+from queueapp.jobs.database import Database, object_or_null, run
 from queueapp.jobs.instants import read_instant
 
 # Statistics older than this say nothing about the rate.
@@ -15,11 +15,11 @@ RATE_WITHIN_S = 600.0
 RATE_LINES = 6
 
 # Of one line, which is ``{alias}``.
-CLAIMS = """(
+CLAIMS = f"""(
   SELECT coalesce(sum(coalesce((k.value->'events'->>'claimed')::bigint, 0)
     - coalesce((k.value->'events'->>'released')::bigint, 0)
     - coalesce((k.value->'events'->>'deferred')::bigint, 0)), 0)
-  FROM jsonb_each({alias}.data->'kinds') k)"""
+  FROM jsonb_each({object_or_null("{alias}.data->'kinds'")}) k)"""
 
 # A whole day as a parameter, so that the planner leaves the other partitions out.
 _LINES = f"""

@@ -18,28 +18,13 @@ from typing import Any
 from sqlalchemy import types
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
+from queueapp.jobs.sqlite.answers import answer
+from queueapp.jobs.sqlite.driver import AUTOCOMMIT, READ_COMMITTED, REPEATABLE_READ, Driver
 from queueapp.jobs.sqlite.functions import install
 from queueapp.jobs.sqlite.translation import translate
 from queueapp.jobs.sqlite.values import json_text, parameters_of
 
 BUSY_S = 10.0
-
-AUTOCOMMIT, READ_COMMITTED, REPEATABLE_READ = "AUTOCOMMIT", "READ COMMITTED", "REPEATABLE READ"
-
-
-class Driver(sqlite3.Connection):
-    """A connection that knows how its transactions are to begin."""
-
-    mode = READ_COMMITTED
-
-    def begin_for(self, *, writes: bool) -> None:
-        """Begin, if this statement is the one to begin with. Waits for another writer."""
-        if self.in_transaction or self.mode == AUTOCOMMIT:
-            return
-        if self.mode == REPEATABLE_READ:
-            self.execute("BEGIN")
-        elif writes:
-            self.execute("BEGIN IMMEDIATE")
 
 
 class _Instant(types.DateTime):
@@ -85,6 +70,8 @@ class QueueSQLite(SQLiteDialect_pysqlite):
         types.JSON: _Json,
         types.ARRAY: _List,
     }
+    # Here, so that whoever asks (``queueapp.jobs.database``) need not know of the replacements.
+    answer = staticmethod(answer)
 
     def create_connect_args(self, url: Any) -> Any:
         """Add how the driver is to read values, wait for writers and leave transactions alone.

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 
 from queueapp.jobs import kinds
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
-from queueapp.jobs.sqlite.why import _LINES
+from queueapp.jobs.sqlite.why import _LINES, kinds_of
 
 _PARTS = {"events": "events", "waits": "wait", "runs": "run"}
 
@@ -33,9 +33,9 @@ def _hour(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         lambda: {part: Counter() for part in (*_PARTS, "times")}
     )
     for row in lines:
-        for kind, told in row.data["kinds"].items():
+        for kind, told in kinds_of(row.data).items():
             for part, name in _PARTS.items():
-                found[kind][part].update(told.get(name, {}))
+                found[kind][part].update(told[name])
             for name in ("later", "due"):
                 found[kind]["times"][name] += told.get(name) or 0
     last, first = (lines[0], lines[-1]) if lines else (None, None)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, row_of
 from queueapp.jobs.sqlite.values import clock
-from queueapp.jobs.sqlite.why import _LINES
+from queueapp.jobs.sqlite.why import _LINES, kinds_of
 from queueapp.jobs.verdict import statements
 
 
@@ -24,7 +24,7 @@ def _minutes(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     runs: dict[str, Counter[str]] = defaultdict(Counter)
     for row in lines[: statements.RUN_LINES]:
         for kind in given["running"]:
-            runs[kind].update(row.data["kinds"].get(kind, {}).get("run", {}))
+            runs[kind].update(kinds_of(row.data).get(kind, {}).get("run", {}))
     return row_of(
         now=now,
         # Nobody can be in the middle of a write when a line is made.
@@ -36,12 +36,12 @@ def _minutes(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
 
 
 def _minute(row: Row[Any]) -> dict[str, Any]:
-    kinds = row.data["kinds"].values()
+    kinds = kinds_of(row.data).values()
     events: Counter[str] = Counter()
     waits: Counter[str] = Counter()
     for kind in kinds:
         events.update(kind["events"])
-        waits.update(kind.get("wait", {}))
+        waits.update(kind["wait"])
     retries = sum(_retries(kind) for kind in kinds)
     return {
         "at": row.created_at, "since": row.data.get("since"), "events": events, "waits": waits,
@@ -52,7 +52,7 @@ def _minute(row: Row[Any]) -> dict[str, Any]:
 
 def _retries(kind: dict[str, Any]) -> int:
     given_back = sum(kind["events"].get(name, 0) for name in ("released", "deferred"))
-    return int(max(0, kind.get("retries", 0) - given_back))
+    return int(max(0, (kind.get("retries") or 0) - given_back))
 
 
 def _recent(rows: Sequence[Row[Any]], failing: float) -> list[dict[str, Any]]:
@@ -60,13 +60,13 @@ def _recent(rows: Sequence[Row[Any]], failing: float) -> list[dict[str, Any]]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
     bad_at: dict[str, datetime] = {}
     for row in rows:
-        for name, kind in row.data["kinds"].items():
+        for name, kind in kinds_of(row.data).items():
             counts = _of_line(kind)
             found[name].update(counts)
             if counts["failures"] > failing * counts["attempts"]:
                 bad_at.setdefault(name, row.created_at)
     for row in rows:
-        for name, kind in row.data["kinds"].items():
+        for name, kind in kinds_of(row.data).items():
             if name in bad_at and row.created_at > bad_at[name]:
                 counts = _of_line(kind)
                 found[name].update(since=counts["attempts"], since_failed=counts["failures"])

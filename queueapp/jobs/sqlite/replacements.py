@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.engine import IteratorResult, Result
 from sqlalchemy.engine.result import SimpleResultMetaData
 
-from queueapp.jobs.sqlite.dialect import AUTOCOMMIT
+from queueapp.jobs.sqlite.driver import AUTOCOMMIT
 
 Parameters: TypeAlias = Mapping[str, Any]
 Function: TypeAlias = Callable[[Connection, Parameters], Sequence[Row[Any]]]

@@ -149,8 +149,22 @@ def _rates(lines: Sequence[Row[Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def kinds_of(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What a minute's line tells of each kind; nothing where it has something else than that."""
+    kinds = _object(data.get("kinds"))
+    parts = ("events", "wait", "run")
+    return {
+        kind: {**_object(told), **{part: _object(_object(told).get(part)) for part in parts}}
+        for kind, told in kinds.items()
+    }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _claims(data: dict[str, Any]) -> int:
-    told: list[dict[str, int]] = [kind["events"] for kind in data["kinds"].values()]
+    told: list[dict[str, int]] = [kind["events"] for kind in kinds_of(data).values()]
     given_back = sum(one.get("released", 0) + one.get("deferred", 0) for one in told)
     return sum(one.get("claimed", 0) for one in told) - given_back
 
@@ -158,6 +172,6 @@ def _claims(data: dict[str, Any]) -> int:
 def _runs(lines: Sequence[Row[Any]], kind: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for row in lines:
-        for bucket, n in row.data["kinds"].get(kind, {}).get("run", {}).items():
+        for bucket, n in kinds_of(row.data).get(kind, {}).get("run", {}).items():
             found[bucket] = found.get(bucket, 0) + n
     return found

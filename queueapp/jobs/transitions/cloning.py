@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from queueapp.errors import JobNotFound
-from queueapp.jobs.at_once import wake
+from queueapp.jobs.autocommit import wake
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.transitions import enqueue_statements as sql
 from queueapp.jobs.transitions.people import By

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from queueapp.jobs.at_once import ask, is_autocommit, one_transaction, wake
+from queueapp.jobs.autocommit import ask, is_autocommit, one_transaction, wake
 from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.transitions import enqueue_statements as sql
 

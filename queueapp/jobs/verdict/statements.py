@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
+from queueapp.jobs.database import object_or_null
 from queueapp.jobs.queries import failures
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.statement import MOST_RUNNING
@@ -136,23 +137,22 @@ WITH lines AS MATERIALIZED (
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
-  SELECT id, created_at, data->>'since' AS since, data->'all' AS whole,
-    CASE WHEN NOT data ? 'all' OR created_at > statement_timestamp() - interval '630 s'
-      THEN data->'kinds' END AS kinds
+  SELECT id, created_at, data->>'since' AS since, {object_or_null("data->'all'")} AS whole,
+    CASE WHEN (jsonb_typeof(data->'all') = 'object') IS NOT TRUE
+        OR created_at > statement_timestamp() - interval '630 s' THEN data->'kinds' END AS kinds
   FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
 ),
 run_lines AS MATERIALIZED (
-  SELECT data->'kinds' AS kinds FROM lines ORDER BY id DESC LIMIT {RUN_LINES}
-),
+  SELECT data->'kinds' AS kinds FROM lines ORDER BY id DESC LIMIT {RUN_LINES}),
 kinds AS MATERIALIZED (
-  SELECT h.id, h.created_at, h.whole IS NULL AS is_alone, e.key AS kind, e.value
-  FROM hour h CROSS JOIN LATERAL jsonb_each(h.kinds) e
+  SELECT h.id, h.created_at, h.whole IS NULL AS is_alone, e.key AS kind, e.value FROM hour h
+  CROSS JOIN LATERAL jsonb_each({object_or_null("h.kinds")}) e
 ),
 sums AS MATERIALIZED (
   SELECT id, part, jsonb_object_agg(key, n) AS counts FROM (
     SELECT k.id, p.part, e.key, sum(e.value::bigint) AS n
     FROM kinds k CROSS JOIN unnest(ARRAY['events', 'wait']) AS p(part)
-    CROSS JOIN LATERAL jsonb_each_text(k.value->p.part) e
+    CROSS JOIN LATERAL jsonb_each_text({object_or_null("k.value->p.part")}) e
     WHERE k.is_alone GROUP BY 1, 2, 3) s
   GROUP BY 1, 2
 ),
@@ -202,7 +202,7 @@ SELECT statement_timestamp() AS now,
        SELECT r.kind, e.key AS bucket, sum(e.value::bigint) AS n
        FROM run_lines l
        CROSS JOIN unnest(%(running)s::text[]) AS r(kind)
-       CROSS JOIN LATERAL jsonb_each_text(l.kinds->r.kind->'run') e
+       CROSS JOIN LATERAL jsonb_each_text({object_or_null("l.kinds->r.kind->'run'")}) e
        GROUP BY 1, 2) b GROUP BY 1) k) AS runs
 """
 

@@ -6,6 +6,7 @@ scalar subquery in a CASE that is not reached is not run.
 
 from __future__ import annotations
 
+from queueapp.jobs.database import object_or_null
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.queries.drain import CLAIMS
 
@@ -168,7 +169,8 @@ SELECT me.*, statement_timestamp() AS now,
      FROM lines l) END AS rates,
   CASE WHEN me.status = 'running' THEN (SELECT jsonb_object_agg(b.bucket, b.n) FROM (
      SELECT r.key AS bucket, sum(r.value::bigint) AS n
-     FROM lines l CROSS JOIN LATERAL jsonb_each_text(l.data->'kinds'->me.kind->'run') r
+     FROM lines l CROSS JOIN LATERAL jsonb_each_text(
+       {object_or_null("l.data->'kinds'->me.kind->'run'")}) r
      GROUP BY 1) b) END AS runs
 FROM me
 """

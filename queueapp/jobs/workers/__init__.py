@@ -9,7 +9,9 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from queueapp.errors import WorkerNotFound
 from queueapp.jobs.database import Database, connection_of, run
+from queueapp.jobs.failure import printable
 from queueapp.jobs.queries import EventFilter, list_events
 from queueapp.jobs.status import Status
 from queueapp.jobs.why import statement
@@ -27,6 +29,7 @@ from queueapp.jobs.workers.attendance import (
 
 __all__ = [
     "LIVE_S",
+    "LONGEST_NAME",
     "MOST_HELD",
     "MOST_RUNNING",
     "MOST_WORKERS",
@@ -46,6 +49,8 @@ MOST_RUNNING = statement.MOST_RUNNING
 MOST_WORKERS = statement.MOST_WORKERS
 # As many of one worker's jobs are shown, and released at once.
 MOST_HELD = 500
+# More characters than any worker's name has.
+LONGEST_NAME = 500
 # Two to five connections a worker.
 _MOST_CONNECTIONS = 5_000
 _RESULTS_AMONG = 100
@@ -71,6 +76,16 @@ class Roll:
     def named(self, name: str) -> Attendance | None:
         """The worker of this name."""
         return next((worker for worker in self.workers if worker.name == name), None)
+
+    def known(self, name: str) -> Attendance:
+        """The same. Raises WorkerNotFound when nobody is called so; ``name`` may be any text."""
+        found = self.named(name)
+        if found is None:
+            said = printable(name[:LONGEST_NAME])
+            raise WorkerNotFound(
+                f"no worker '{said}' holds a job or has been heard of since yesterday"
+            )
+        return found
 
 
 def call(database: Database, now: datetime, connections: Connections) -> Roll:

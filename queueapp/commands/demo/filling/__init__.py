@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 import sqlalchemy as sa
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import with_appcontext
 from sqlalchemy.orm import Session
 
+from queueapp.application import this_app
 from queueapp.commands.demo import processes
 from queueapp.commands.demo.filling.content import (
     BEFORE,
@@ -79,7 +80,7 @@ def fill(jobs: int, events: int, cleared: bool, yes: bool, into_database_url: bo
       flask demo fill --jobs 300000 --events 900000
       flask demo fill --clear
     """
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     if app.extensions["queue_settings"].is_sqlite:
         raise click.ClickException(
             "a long history needs PostgreSQL: unset DATABASE_URL for one here"

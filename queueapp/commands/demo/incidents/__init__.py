@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 import psycopg
-from flask import Flask, current_app
+from flask import Flask
 from flask.cli import with_appcontext
 from psycopg import sql
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from queueapp import judgement
+from queueapp.application import this_app
 from queueapp.commands.demo import processes
 from queueapp.commands.demo.incidents.cast import Cast
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS, RUNAWAY_JOBS, Incident, runaway
@@ -80,7 +81,7 @@ def incident(
     if listed:
         click.echo("\n\n".join(_described(one, told) for one, told in INCIDENTS.items()))
         return
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    app = this_app()
     _refuse_what_makes_no_sense(app, name, leave=leave, cleared=cleared)
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
     place = app if leave or cleared or into_database_url else apart(app)

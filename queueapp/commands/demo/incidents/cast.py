@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Self
 
 import sqlalchemy as sa
@@ -54,12 +53,7 @@ class Cast:
             self._connections.enter_context(connect(self._url, connection_name("work", name)))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connections.close()
 
     def tick(self) -> None:

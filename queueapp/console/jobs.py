@@ -25,7 +25,7 @@ from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import Page, WaitingCounts
+from queueapp.jobs.queries import Counted, Page, WaitingCounts
 from queueapp.jobs.status import Status
 
 ROWS = 50
@@ -68,8 +68,9 @@ class Place:
 @permits(Permission.READ)
 def jobs() -> AnyResponse:
     """List the jobs that match the address."""
-    pulse, known = pulse_of(), counts.at_hand(this_app())
+    pulse = pulse_of()
     criteria = read_criteria(request.args, pulse.now)
+    known = None if criteria.narrows_within else counts.at_hand(this_app())
     place = Place(
         *(read_place(request.args, name, parse_id) for name in ("before", "after", "upto"))
     )
@@ -108,7 +109,7 @@ def _context(
         "tabs": TABS,
         "holds": _holds(session, criteria),
         "holds_shown": HOLDS_SHOWN,
-        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(known),
+        **_numbers(session, criteria, known),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -150,8 +151,30 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
     return len(newer.value.rows) if newer.value else 0
 
 
-def _numbers(known: Counts | None) -> dict[str, str]:
-    """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
+def _numbers(session: Session, criteria: Criteria, known: Counts | None) -> dict[str, Any]:
+    """What stands beside the tabs: how many jobs of the same filter each of them would list.
+
+    ``cut``: only some of the jobs were looked at, so that there may be more.
+    """
+    nothing = dict.fromkeys(TABS, UNKNOWN)
+    if criteria.problems:
+        return {"numbers": nothing, "numbers_cut": False}
+    if not criteria.narrows_within:
+        return {"numbers": nothing | _of_all(known), "numbers_cut": False}
+    split = tried(session, queries.split_jobs, criteria.where).value
+    numbers = {name: least(split.of(name)) for name in TABS} if split else nothing
+    return {"numbers": numbers, "numbers_cut": split is not None and bool(split.capped)}
+
+
+def least(found: Counted) -> str:
+    """A number in words; ``–`` where none was found and there may be some."""
+    if not found.capped:
+        return count(found.count)
+    return f"{found.count:,}+" if found.count else UNKNOWN
+
+
+def _of_all(known: Counts | None) -> dict[str, str]:
+    """The counts of all jobs there are; missing where not to be had."""
     try:
         known = known or counts.present(this_app())
     except DatabaseUnavailable:
@@ -160,9 +183,9 @@ def _numbers(known: Counts | None) -> dict[str, str]:
     if known.depths.value is None:
         return found
     waiting = WaitingCounts.of(known.depths.value)
-    least = "+" if waiting.retrying_is_least else ""
+    more = "+" if waiting.retrying_is_least else ""
     return found | {
         "due": count(waiting.due),
         "scheduled": count(waiting.scheduled),
-        "retrying": count(waiting.retrying) + least,
+        "retrying": count(waiting.retrying) + more,
     }

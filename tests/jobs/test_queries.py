@@ -406,6 +406,7 @@ def every_read(session: Session) -> None:
     queries.last_actions(session)
     queries.marks_of_hour(session)
     for where in _filters():
+        queries.split_jobs(session, where)
         queries.list_jobs(session, where)
         queries.list_jobs(session, where, before=25_000)
         queries.list_jobs(session, where, after=25_000)

@@ -9,7 +9,7 @@ from queueapp.jobs.queries.acts import Act, ActFilter, Did
 from queueapp.jobs.queries.bodies import Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
-from queueapp.jobs.queries.counting import Counted, count_jobs
+from queueapp.jobs.queries.counting import Counted, Split, count_jobs, split_jobs
 from queueapp.jobs.queries.deploys import Deploy, last_deploy
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
@@ -78,6 +78,7 @@ __all__ = [
     "PriorityDepth",
     "Pulse",
     "Span",
+    "Split",
     "Standing",
     "View",
     "WaitingCounts",
@@ -116,6 +117,7 @@ __all__ = [
     "pulse_of_job",
     "read_feed",
     "read_payload_field",
+    "split_jobs",
     "standings_of",
     "status_counts",
     "waiting_line",

@@ -251,6 +251,11 @@ class OperationSummary(Model):
     reason: Annotated[str, _says("Why.")]
     planned_by: Annotated[str, _says("Who planned it.")]
     planned_at: Annotated[datetime, _says("When.")]
+    begun_by: Annotated[
+        str | None, _says("Who confirmed it. null before, and where an older release began it.")
+    ]
+    begun_at: Annotated[datetime | None, _says("When.")]
+    stopped_by: Annotated[str | None, _says("Who stopped it; null unless stopped.")]
     planned: Annotated[
         JobsCount, _says("How many jobs it is for; `more`: not all of them are counted yet.")
     ]

@@ -15,7 +15,7 @@ from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
-from queueapp.console.charts import chart_of, share
+from queueapp.console.charts import NAMES, STACK, chart_of, share
 from queueapp.console.overview import Overview
 from queueapp.console.readings import Reading
 from queueapp.console.remedies import remedies
@@ -92,6 +92,7 @@ def _context(seen: Overview, look: Look, old: str | None) -> Mapping[str, Any]:
         "is_empty": seen.counts.value is not None and not any(seen.counts.value.values()),
         "is_failing": any(one.rule == "failing" for one in look.verdict.findings),
         "final": FINAL,
+        "ends": {look: NAMES.get(look, look) for look in STACK},
         "open_scale": _open_scale(seen),
         "share": share,
     }

@@ -291,6 +291,13 @@ class Operation(OperationSummary):
         Count,
         _says("How many jobs it would still look at; those that have changed are among them."),
     ]
+    now: Annotated[
+        dict[Status, JobsCount] | None,
+        _says(
+            "What has become of the jobs that it moved: how many stand where now, without those"
+            " that retention has removed; `more`: of 20,000 of them. null until it is over."
+        ),
+    ]
     canary: Annotated[CanaryOfOperation | None, _says("Of a canary retry.")]
 
 

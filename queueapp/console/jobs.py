@@ -18,14 +18,14 @@ from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, parse_id, read_criteria, read_place, unread_place
-from queueapp.console.filters import UNKNOWN, count
+from queueapp.console.filters import UNKNOWN, at_least, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
 from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import Counted, Page, WaitingCounts
+from queueapp.jobs.queries import Page, WaitingCounts
 from queueapp.jobs.status import Status
 
 ROWS = 50
@@ -162,15 +162,8 @@ def _numbers(session: Session, criteria: Criteria, known: Counts | None) -> dict
     if not criteria.narrows_within:
         return {"numbers": nothing | _of_all(known), "numbers_cut": False}
     split = tried(session, queries.split_jobs, criteria.where).value
-    numbers = {name: least(split.of(name)) for name in TABS} if split else nothing
+    numbers = {name: at_least(split.of(name)) for name in TABS} if split else nothing
     return {"numbers": numbers, "numbers_cut": split is not None and bool(split.capped)}
-
-
-def least(found: Counted) -> str:
-    """A number in words; ``–`` where none was found and there may be some."""
-    if not found.capped:
-        return count(found.count)
-    return f"{found.count:,}+" if found.count else UNKNOWN
 
 
 def _of_all(known: Counts | None) -> dict[str, str]:

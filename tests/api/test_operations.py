@@ -492,6 +492,26 @@ def test_a_canary_retry_is_shown_while_a_worker_decides(bulk: Operations, sessio
     assert stopped["left"]["count"] == 2
 
 
+def test_what_became_of_the_jobs_is_told_once_it_is_over(
+    bulk: Operations, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = bulk.jobs(3)
+    made = bulk.plan()
+    assert bulk.show(made)["now"] is None
+    bulk.apply(made)
+    transitions.cancel(session, ids[:1], actor="user:bob")
+    session.commit()
+
+    now = bulk.show(made)["now"]
+
+    assert {status: one["count"] for status, one in now.items() if one["count"]} == {
+        "cancelled": 1, "queued": 2,
+    }  # fmt: skip
+    assert not any(one["more"] for one in now.values())
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 1)
+    assert all(one["more"] for one in bulk.show(made)["now"].values())
+
+
 # Bounds
 
 

@@ -249,7 +249,7 @@ def test_the_jobs_that_were_moved_are_shown_page_by_page(
     console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BATCH", 3)
-    monkeypatch.setattr("queueapp.console.operations.MOVED_ROWS", 2)
+    monkeypatch.setattr("queueapp.console.moved_jobs.ROWS", 2)
     ids = jobs(session, 5)
     address = plan(console, kind="demo.echo")
     console.post(f"{address}/apply")

@@ -41,16 +41,17 @@ def init_app(app: Flask) -> None:
 @group.command()
 @click.argument("kind", type=Text(), required=False)
 @click.argument("payload", type=Payload(), required=False)
-@click.option("--priority", type=_PRIORITY, help="Higher runs first; 0 unless given.")
+@click.option("--priority", type=_PRIORITY, metavar="N", help="Higher runs first; 0 unless given.")
 @click.option("--delay", type=Duration(), help="Run no earlier than this from now: 90, 5m, 1h.")
 @click.option("--at", "available_at", type=Instant(), help="Run no earlier than this moment.")
-@click.option("--max-attempts", type=int, help="How often the job may be tried.")
+@click.option("--max-attempts", type=int, metavar="N", help="How often the job may be tried.")
 @click.option("--timeout", type=Duration(), help="Longest run of one attempt; 0 for no limit.")
 @click.option(
     "--key", type=Text(), help="Idempotency key: the same request with it creates no second job."
 )
 @click.option("--from", "path", metavar="FILE", help="Enqueue the lines of FILE, - for stdin.")
-@click.option("--skip", type=click.IntRange(min=0), help="With --from: begin after so many lines.")
+@click.option("--skip", type=click.IntRange(min=0), metavar="N",
+              help="With --from: begin after so many lines.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="With --from: tell bad lines and go on.")
 def enqueue(
     kind: str | None,
@@ -114,12 +115,13 @@ def enqueue(
 @click.option("--status", "statuses", multiple=True, help="One or more, repeated or with commas.")
 @click.option("--kind", type=Text(), help="Only jobs of this kind.")
 @click.option("--producer", type=Text(), help="Only jobs of this producer.")
-@click.option("--priority", type=_PRIORITY, help="Only jobs of this priority.")
+@click.option("--priority", type=_PRIORITY, metavar="N", help="Only jobs of this priority.")
 @click.option(
     "--fingerprint", type=Text(), help="Only failures alike: see error_fingerprint in show."
 )
 @click.option("--key", "idempotency_key", type=Text(), help="Only jobs with this idempotency key.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, metavar="N",
+              help="How many at most.")  # fmt: skip
 @click.option("--before", type=JobId(), help="Go on below this id.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_(

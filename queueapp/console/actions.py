@@ -99,8 +99,12 @@ def _how(verb: str) -> dict[str, Any]:
 
 def how_it_is_done() -> dict[str, Any]:
     """Who acts, and the reason of the form, for the ledger."""
-    reason = printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
-    return {"actor": current_principal().actor, "reason": reason or None, "via": "console"}
+    return {"actor": current_principal().actor, "reason": given_reason() or None, "via": "console"}
+
+
+def given_reason() -> str:
+    """The reason in the form, fit to be stored."""
+    return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
 
 
 def _ids(texts: Sequence[str]) -> list[int]:

@@ -14,6 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import shared_readings
 from queueapp.auth import Permission, permits
+from queueapp.console.actions import REASON_LENGTH
 from queueapp.console.answers import answer, in_history, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
@@ -22,7 +23,6 @@ from queueapp.console.failures import Failures, shared_failures
 from queueapp.console.filters import cut
 from queueapp.console.forms import Unfit, refilled, shown
 from queueapp.console.kinds import kind_address
-from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
 from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.console.sparks import Spark, spark_of

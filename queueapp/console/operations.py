@@ -18,9 +18,11 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.answers import answer, render, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
 from queueapp.console.operation_story import (
     WORDS,
@@ -42,7 +44,6 @@ from queueapp.errors import (
 )
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
-from queueapp.jobs.failure import printable
 from queueapp.jobs.operations import Mark, Operation
 from queueapp.jobs.status import FINAL, Status
 
@@ -53,7 +54,6 @@ LONGEST_S = 1.0
 BATCH_S = 5.0
 # A batch that was at work when somebody stopped the operation is over by then.
 LAST_BATCH = timedelta(seconds=2 * BATCH_S)
-REASON_LENGTH = 500
 
 
 @bp.get("/operations/<operation_id>")
@@ -64,7 +64,7 @@ def operation(operation_id: str) -> AnyResponse:
     queries.bound_reads(session)
     pulse = queries.pulse(session)
     made = operations.find(session, operations.known_id(operation_id))
-    place = _place(request.args.get("jobs", ""))
+    place = read_place(request.args, "jobs", Mark.parse)
     return answer(
         "operation",
         as_of=pulse.now,
@@ -140,11 +140,6 @@ def shown_again(session: Session, made: Operation, form: Form) -> Response:
     now = queries.database_now(session)
     context = _context(session, made, now, drives=False)
     return shown("operation", form, as_of=now, **context)
-
-
-def given_reason() -> str:
-    """The reason in the form, fit to be stored."""
-    return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
 
 
 def _confirmed(made: Operation) -> None:
@@ -238,13 +233,6 @@ def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
     if made.state != "stopped" or alike is None:
         return None
     return url_for(".new_operation", **alike)
-
-
-def _place(text: str) -> Mark | None:
-    try:
-        return Mark.parse(text) if text else None
-    except ValueError:
-        return None
 
 
 def _may_move(made: Operation, now: datetime) -> bool:

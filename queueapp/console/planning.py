@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.console import in_line
+from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import (
     FILTER,
@@ -25,7 +26,7 @@ from queueapp.console.criteria import (
 )
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
-from queueapp.console.operations import REASON_LENGTH, given_reason, shown_again
+from queueapp.console.operations import shown_again
 from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationNeedsAdmin
 from queueapp.extensions import db

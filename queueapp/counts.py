@@ -39,9 +39,12 @@ def shared(app: Flask) -> Shared[Counts]:
     return found
 
 
-def present(app: Flask) -> Counts:
-    """The counts, a moment old at most. Raises DatabaseUnavailable."""
-    snapshot = shared(app).get()
+def present(app: Flask, *, begun: bool = False) -> Counts:
+    """The counts, a moment old at most. Raises DatabaseUnavailable.
+
+    ``begun``: as in ``Shared.get``.
+    """
+    snapshot = shared(app).get(begun=begun)
     if snapshot.present is None:
         raise judgement.unavailable(snapshot)
     return snapshot.present
@@ -57,8 +60,7 @@ def at_hand(app: Flask) -> Counts | None:
 def _read(app: Flask) -> Counts:
     with app.app_context(), Session(db.engine) as session:
         queries.bound_reads(session)
-        return Counts(
-            pulse=queries.pulse(session),
-            by_status=tried(session, queries.status_counts),
-            depths=tried(session, queries.depth_by_priority),
-        )
+        pulse, depths = queries.pulse(session), tried(session, queries.depth_by_priority)
+        # What waits is counted once for both.
+        by_status = tried(session, lambda it: queries.status_counts(it, depths=depths.value))
+        return Counts(pulse, by_status, depths)

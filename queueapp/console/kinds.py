@@ -9,10 +9,11 @@ from typing import Any
 
 from flask import Response, current_app, url_for
 
-from queueapp import handlers, judgement
+from queueapp import handlers
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
-from queueapp.console.answers import answer, timer_life_s
+from queueapp.console import banner
+from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kinds
@@ -91,7 +92,7 @@ def kinds() -> Response:
 def kind(kind: str) -> Response:
     """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
     known_kind(kind)
-    look, facts = look_at_kinds(), judgement.present(_app(), life_s=timer_life_s()).facts
+    look, facts = look_at_kinds(), banner.present().facts
     mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
     return answer(
         "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
@@ -220,7 +221,3 @@ def _moving(look: Look, kind: str) -> tuple[int, int] | None:
 
 def _times(histogram: Mapping[int, int]) -> tuple[float | None, float | None]:
     return quantile_s(histogram, 0.5), quantile_s(histogram, 0.95)
-
-
-def _app() -> Any:
-    return current_app._get_current_object()  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ __all__ = ["Reading", "bounded", "noticed", "part", "pulse_of", "share", "tried"
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the pulse."""
-    app.extensions["queue_pulse"] = share(app, queries.pulse)
+    app.extensions["queue_pulse"] = judgement.share(app, lambda: _take_pulse(app))
 
 
 def share(app: Flask, read: Callable[[Session], T]) -> Shared[T]:
@@ -38,6 +38,11 @@ def share(app: Flask, read: Callable[[Session], T]) -> Shared[T]:
             return read(session)
 
     return judgement.share(app, look)
+
+
+def _take_pulse(app: Flask) -> Pulse:
+    with app.app_context():
+        return noticed(queries.pulse)
 
 
 def pulse_of(*, every_s: float = 5.0) -> Pulse:

@@ -35,7 +35,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, noticed, tried
 from queueapp.errors import (
     BadRequest,
     OperationBusy,
@@ -44,7 +44,9 @@ from queueapp.errors import (
 )
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
+from queueapp.jobs.database import Database
 from queueapp.jobs.operations import Mark, Operation
+from queueapp.jobs.queries import Pulse
 from queueapp.jobs.status import FINAL, Status
 
 SAMPLE = 10
@@ -60,17 +62,18 @@ LAST_BATCH = timedelta(seconds=2 * BATCH_S)
 @permits(Permission.READ)
 def operation(operation_id: str) -> AnyResponse:
     """Show where an operation stands."""
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
-    made = operations.find(session, operations.known_id(operation_id))
+    pulse, made = noticed(_glance, operations.known_id(operation_id))
     place = read_place(request.args, "jobs", Mark.parse)
     return answer(
         "operation",
         as_of=pulse.now,
         mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)}",
-        context=lambda: _context(session, made, pulse.now, drives=False, place=place),
+        context=lambda: _context(bounded(), made, pulse.now, drives=False, place=place),
     )
+
+
+def _glance(database: Database, operation_id: str) -> tuple[Pulse, Operation]:
+    return queries.pulse(database), operations.find(database, operation_id)
 
 
 @bp.post("/operations/<operation_id>/apply")

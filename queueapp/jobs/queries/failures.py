@@ -201,12 +201,15 @@ def groups_of(
     ``kind``: only causes that have hit it, whole.
     """
     found: dict[str, Group] = {}
+    ends: dict[str, list[datetime]] = {}
     for row in window.rows:
-        if row.error_fingerprint is not None:
-            group = found.setdefault(row.error_fingerprint, Group(row.error_fingerprint))
+        fingerprint = row.error_fingerprint
+        if fingerprint is not None:
+            group = found.setdefault(fingerprint, Group(fingerprint))
             group.failed += 1
             group.lately += row.finished_at > now - LATELY
             group.kinds[row.kind] += 1
+            ends.setdefault(fingerprint, []).append(row.finished_at)
     for fingerprint, waiting in line.causes.items():
         group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
         group.waiting = waiting
@@ -217,8 +220,7 @@ def groups_of(
     shown = ordered[:most]
     _detail(database, shown, COUNTED)
     for group in shown:
-        mine = (r.finished_at for r in window.rows if r.error_fingerprint == group.fingerprint)
-        group.buckets = buckets_of(mine, window.start, now)
+        group.buckets = buckets_of(ends.get(group.fingerprint, ()), window.start, now)
     return shown, len(ordered)
 
 

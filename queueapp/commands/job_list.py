@@ -73,7 +73,7 @@ def list_jobs(
       flask jobs list --status queued,running --limit 10
       flask jobs list --since -2h --attempts '>=3' --json | jq .id
       flask jobs list --payload order.id=42 --status failed
-      flask jobs list --status running --worker worker:web-1:4242:9f3c2a
+      flask jobs list --status running --worker web-1:4242:9f3c2a
     """
     session = db.session()
     where = _where(session, statuses, payload, asked)

@@ -91,6 +91,16 @@ def test_what_has_happened_is_so_long_ago(console: Console, session: Session) ->
     assert re.search(r"ended 5m 0\ds ago", words(console.get("/jobs")))
 
 
+def test_a_worker_is_found_by_the_name_that_pages_show(console: Console, session: Session) -> None:
+    running = make_job(session, Status.RUNNING, locked_by="worker:web-3:4711:9c").id
+    make_job(session, Status.RUNNING, locked_by="web-4:4711:9c")
+    session.commit()
+
+    for name in ("web-3:4711:9c", "worker:web-3:4711:9c"):
+        assert job_ids(console.get(f"/jobs?worker={name}")) == [running]
+    assert len(job_ids(console.get("/jobs?worker=web-4:4711:9c"))) == 1
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

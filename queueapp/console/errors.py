@@ -31,7 +31,16 @@ from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import COUNT_LIMIT, Deploy, Field, Group, JobFilter, Line, Window
+from queueapp.jobs.queries import (
+    COUNT_LIMIT,
+    Deploy,
+    Field,
+    Group,
+    JobFilter,
+    Line,
+    Window,
+    failures,
+)
 from queueapp.jobs.status import Status
 from queueapp.redaction import Redaction, for_reader
 
@@ -147,6 +156,7 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
         "unread": {"window": window.reason, "line": line.reason},
         "causes": [_cause(group, looked, deploy.value, now) for group in shown],
         "more": number - len(shown),
+        "told_of_waiting": failures.SHOWN_IDS,
         "without": sum(row.error_fingerprint is None for row in looked.rows),
     }
 

@@ -235,7 +235,7 @@ def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
     """Where the rest of one that was stopped is planned."""
     if made.state != "stopped" or alike is None:
         return None
-    return url_for(".new_operation", **alike)
+    return url_for(".new_operation", **alike, reason=made.reason)
 
 
 def _may_move(made: Operation, now: datetime) -> bool:

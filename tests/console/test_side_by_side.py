@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.extensions import db
 from queueapp.jobs.operations import state
-from queueapp.jobs.queries import actions, clock, depth, failures
+from queueapp.jobs.queries import actions, clock, depth, failures, ledger
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict import statements
 from tests.console.conftest import PANEL
@@ -76,7 +76,7 @@ def meeting(app: Flask, of: str, *waits_for: str) -> Iterator[Meeting]:
     ("path", "own", "shared"),
     [
         ("/jobs", "FROM jobs ORDER BY jobs.id", (depth._DEPTH, statements.LINE)),
-        ("/events", "FROM job_events", (statements.LINE,)),
+        ("/events", ledger._LISTED, (statements.LINE,)),
         ("/errors", failures._NEWEST, (statements.LINE,)),
         ("/", actions._MARKS, (depth._DEPTH, statements.LINE)),
     ],

@@ -94,6 +94,9 @@ def jobs() -> AnyResponse:
 def _context(
     session: Session, criteria: Criteria, place: Place, now: datetime, known: Counts | None
 ) -> Mapping[str, Any]:
+    # Side by side: the list does not wait for the numbers of its tabs.
+    asks = known is None and not criteria.narrows_within
+    begun = asks and counts.shared(this_app()).begin()
     page = _page(session, criteria, place)
     shown: Page = page.value or Page([], None)
     rows = [Row(job, shown_status(job, now), moment_of(job, now), buttons_of(job, now))
@@ -109,7 +112,7 @@ def _context(
         "tabs": TABS,
         "holds": _holds(session, criteria),
         "holds_shown": HOLDS_SHOWN,
-        **_numbers(session, criteria, known),
+        **_numbers(session, criteria, known, begun=begun),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -151,7 +154,9 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
     return len(newer.value.rows) if newer.value else 0
 
 
-def _numbers(session: Session, criteria: Criteria, known: Counts | None) -> dict[str, Any]:
+def _numbers(
+    session: Session, criteria: Criteria, known: Counts | None, *, begun: bool
+) -> dict[str, Any]:
     """What stands beside the tabs: how many jobs of the same filter each of them would list.
 
     ``cut``: only some of the jobs were looked at, so that there may be more.
@@ -160,16 +165,16 @@ def _numbers(session: Session, criteria: Criteria, known: Counts | None) -> dict
     if criteria.problems:
         return {"numbers": nothing, "numbers_cut": False}
     if not criteria.narrows_within:
-        return {"numbers": nothing | _of_all(known), "numbers_cut": False}
+        return {"numbers": nothing | _of_all(known, begun=begun), "numbers_cut": False}
     split = tried(session, queries.split_jobs, criteria.where).value
     numbers = {name: at_least(split.of(name)) for name in TABS} if split else nothing
     return {"numbers": numbers, "numbers_cut": split is not None and bool(split.capped)}
 
 
-def _of_all(known: Counts | None) -> dict[str, str]:
+def _of_all(known: Counts | None, *, begun: bool) -> dict[str, str]:
     """The counts of all jobs there are; missing where not to be had."""
     try:
-        known = known or counts.present(this_app())
+        known = known or counts.present(this_app(), begun=begun)
     except DatabaseUnavailable:
         return {}
     found = {status.value: count(n) for status, n in (known.by_status.value or {}).items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -275,3 +276,16 @@ def test_under_a_prefix_the_whole_way_has_it(client: FlaskClient, session: Sessi
     assert f"/ops{address}/apply" in found
     assert [url for url in found if not url.startswith("/ops/")] == []
     assert {answer.location for answer in answers} == {f"/ops{address}"}
+
+
+def test_the_plan_of_the_rest_begins_with_the_same_reason(
+    console: Console, session: Session
+) -> None:
+    place, _ = plan(session, 2)
+    console.post(f"{place}/stop")
+
+    [again] = re.findall(r'href="(/operations/new[^"]+)">Plan it again', console.get(place))
+    asked = console.get(html.unescape(again))
+
+    assert 'name="reason" maxlength="500" value="&lt;it&gt; is back"' in asked
+    assert "reason" not in words(asked).partition("as a list")[0]

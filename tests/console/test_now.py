@@ -175,7 +175,7 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
 
     page = console.get("/")
 
-    assert "KeyError a.k2 and 2 more 3 0 1m 0" in words(page)
+    assert "KeyError no such thing a.k2 and 2 more 3 0 1m 0" in words(page)
     assert "OSError demo.echo 0 1 –" in words(page)
     assert "the error aa" not in page
     assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)

@@ -432,6 +432,7 @@ def every_read(session: Session) -> None:
     for acts in (ActFilter(), hour, ActFilter(dids=TO_QUEUE)):
         trail = queries.list_acts(session, acts, seconds=-1)
         queries.list_acts(session, acts, before=trail.older, seconds=-1)
+    queries.samples_of(session, {"f1": 7, "f2": 8}, later())
     queries.pulse_of_job(session, 7)
     for each in range(1, 7):
         why(session, each, job_timeout_s=3600)

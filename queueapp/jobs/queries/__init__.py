@@ -49,6 +49,7 @@ from queueapp.jobs.queries.payload_fields import (
     read_payload_field,
 )
 from queueapp.jobs.queries.payloads import Field, fields_of
+from queueapp.jobs.queries.samples import Sample, samples_of
 from queueapp.jobs.queries.standings import Standing, standings_of
 from queueapp.jobs.queries.trail import ActPage, list_acts
 
@@ -77,6 +78,7 @@ __all__ = [
     "PayloadField",
     "PriorityDepth",
     "Pulse",
+    "Sample",
     "Span",
     "Split",
     "Standing",
@@ -117,6 +119,7 @@ __all__ = [
     "pulse_of_job",
     "read_feed",
     "read_payload_field",
+    "samples_of",
     "split_jobs",
     "standings_of",
     "status_counts",

@@ -68,6 +68,9 @@ def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Se
     assert 'href="/jobs?status=failed&amp;kind=demo.echo"' in page
     assert f'href="/api{address}"' in page
     assert 'name="count"' not in page
+    # Beside the button that begins it, and no part of its form.
+    begin = page[page.index('<form id="begin"') :].partition("</form>")[0]
+    assert re.search('<button[^>]* form="stop">Leave as it is</button>', begin)
     assert statuses(session) == ["failed"] * 12
 
 

@@ -172,6 +172,19 @@ def test_a_form_without_a_reason_comes_back_as_it_was(console: Console, session:
     )
 
 
+def test_where_none_of_those_looked_at_matches_it_counts_nothing(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.jobs.queries.counting.SCAN_LIMIT", 1)
+    jobs(session, 2, kind="a.b")
+
+    page = console.get("/operations/new?payload.message=nobody")
+
+    assert "All jobs that match none of the newest" in words(page)
+    assert "0+" not in words(page)
+    assert 'name="verb"' in page
+
+
 def test_where_nothing_matches_it_says_what_to_widen(console: Console, session: Session) -> None:
     jobs(session, 1, kind="a.b")
 

@@ -28,8 +28,16 @@ _LOCK = 730_043
 
 # A line of another server, brought here by pg_dump, may be ahead of this one: go on from now. Those
 # of a drill tell of what never was: nothing that is goes on from them.
+#
+# An older release wrote 999 for 1,000 where the number of the last transaction had become longer.
+# The event itself, which is none from before the line's ``since``, tells its own.
 _LAST = """
-SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
+SELECT least(coalesce((
+    SELECT l.xid FROM job_events l
+    WHERE length(e.data->>'xid') < length(pg_snapshot_xmin(pg_current_snapshot())::text)
+      AND l.xid >= (e.data->>'xid')::xid8 AND l.id = (e.data->>'id')::bigint
+      AND l.created_at >= (e.data->>'since')::timestamptz LIMIT 1
+  ), (data->>'xid')::xid8), pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
   (data->>'id')::bigint AS id, (data->>'full')::boolean AS full, data->'totals' AS totals,
   data->>'due_to' AS due_to,
   created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
@@ -92,8 +100,8 @@ counts AS (
   GROUP BY kind
 ),{_histogram("wait", "event = 'claimed'")},{_histogram("run", "event <> 'claimed'")}
 SELECT
-  (SELECT xid::text FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS xid,
-  (SELECT id FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS id,
+  (SELECT xid::text FROM news n ORDER BY n.xid DESC, n.id DESC LIMIT 1) AS xid,
+  (SELECT id FROM news n ORDER BY n.xid DESC, n.id DESC LIMIT 1) AS id,
   (SELECT count(*) FROM news) AS read,
   (SELECT min(created_at) FROM news) AS since,
   extract(epoch FROM statement_timestamp())::bigint AS now_s,

@@ -109,6 +109,41 @@ def test_a_line_of_another_server_keeps_nothing_from_being_counted(
     assert _kinds_of_last(session)["demo.echo"]["events"] == {"enqueued": 1}
 
 
+@pytest.mark.postgresql("numbers of transactions")
+@pytest.mark.parametrize("written", ["as it should be", "by an older release"])
+def test_no_event_is_counted_again_when_numbers_of_transactions_get_longer(
+    bench: Bench, enqueue: Enqueue, session: Session, written: str
+) -> None:
+    """'99' is the larger text, 101 the larger number."""
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    for _ in range(4):
+        enqueue()
+    begun = 'UPDATE job_events SET xid = \'98\', data = data || \'{"xid": "97", "id": 0}\''
+    session.execute(text(f"{begun} WHERE event = 'minute_stats'"))
+    longer = (
+        "UPDATE job_events SET xid = (97 + job_id - (SELECT min(id) FROM jobs) + 1)::text::xid8"
+    )
+    session.execute(text(f"{longer} WHERE event = 'enqueued'"))
+    a_minute_passes(session)
+    worker.upkeep.write_stats()
+
+    assert _kinds_of_last(session)["demo.echo"]["events"] == {"enqueued": 4}
+    assert events_named(session, "minute_stats")[-1].data["xid"] == "101"
+    if written == "by an older release":
+        wrong = (
+            "UPDATE job_events SET data = data || '{\"xid\": \"99\"}' WHERE data->>'xid' = '101'"
+        )
+        assert session.execute(text(f"{wrong} RETURNING id")).all()
+    a_minute_passes(session)
+    enqueue()
+    worker.upkeep.write_stats()
+
+    assert _kinds_of_last(session)["demo.echo"]["events"] == {"enqueued": 1}
+    totals = events_named(session, "minute_stats")[-1].data["totals"]
+    assert totals["events"] == {"enqueued": 5}
+
+
 def test_the_lines_of_a_drill_that_nobody_cleared_hide_nothing(
     bench: Bench, enqueue: Enqueue, session: Session
 ) -> None:

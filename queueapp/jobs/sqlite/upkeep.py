@@ -67,7 +67,7 @@ SELECT data ->> 'xid' AS xid, data ->> 'id' AS id, data ->> 'full' AS full,
   data ->> 'due_to' AS due_to
 FROM job_events
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND data ->> 'drill' IS NULL
-ORDER BY id DESC LIMIT 1
+ORDER BY job_events.id DESC LIMIT 1
 """,
 )
 reworded(minute_stats._NOW, "SELECT '0' AS xid, coalesce(max(id), 0) AS id FROM job_events")

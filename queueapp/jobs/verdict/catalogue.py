@@ -183,7 +183,8 @@ RULES: tuple[Rule, ...] = (
         "old_transaction",
         "Old transaction",
         _AMBER,
-        "A transaction of the database has been open for half an hour, as far as they can be seen.",
+        "A transaction has been open for half an hour, as far as they can be seen: one of this"
+        " database, or one of another that has written something.",
         "Find out whose it is (`pg_stat_activity`, `pg_prepared_xacts`), and end it.",
         ("oldest_transaction_s",),
         ("system",),

@@ -37,6 +37,7 @@ MOST_SUSPECTS = 50
 KILLED = 2
 
 _LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
+_RECENT = f"created_at > statement_timestamp() - interval '{RECENT_S} s'"
 
 SWITCHES = f"""
 SELECT statement_timestamp() AS now,
@@ -127,9 +128,8 @@ _FAILURES = f"""{_OF_KIND.format(event="failed")}
          + {_OF_KIND.format(event="retry_scheduled")}"""
 
 # ``recent``: the kinds with the most failed attempts of ten minutes (``KindCounts``). ``runs``: of
-# those that run now. ``uncounted_at``: of the first move of a job behind the newest line, if
-# that could not take all; lines of another server, restored here, are no such.
-# ``sums``: of lines that do not tell them, for they were written by an older release.
+# those that run now. ``uncounted_at``: of the first move of a job behind the newest line, if that
+# could not take all. ``sums``: of lines that do not tell them, as an older release wrote them.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
@@ -139,8 +139,7 @@ WITH lines AS MATERIALIZED (
 hour AS MATERIALIZED (
   SELECT id, created_at, data->>'since' AS since, {object_or_null("data->'all'")} AS whole,
     CASE WHEN (jsonb_typeof(data->'all') = 'object') IS NOT TRUE
-        OR created_at > statement_timestamp() - interval '{RECENT_S} s'
-      THEN data->'kinds' END AS kinds
+        OR {_RECENT} THEN data->'kinds' END AS kinds
   FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
 ),
 run_lines AS MATERIALIZED (
@@ -195,7 +194,7 @@ SELECT statement_timestamp() AS now,
            {_OF_KIND.format(event="enqueued")} + {_OF_KIND.format(event="requeued")}
              + coalesce((k.value->>'due')::bigint, 0) - coalesce((k.value->>'later')::bigint, 0)
              AS arrived
-         FROM kinds k WHERE k.created_at > statement_timestamp() - interval '{RECENT_S} s') c) b
+         FROM kinds k WHERE {_RECENT}) c) b
      GROUP BY 1 ORDER BY failures DESC, retries DESC, arrived DESC LIMIT {MOST_RECENT}
    ) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (

@@ -201,8 +201,9 @@ def _write(database: Database, last: Any, actor: str) -> float:
         "all": summed(kinds),
         "due_to": next_due.due_to.isoformat(),
         "totals": minute_totals.carried(getattr(last, "totals", None), kinds, now_s=news.now_s),
-        # What a claim reads by now, and over the lines how that has come about; None on SQLite.
-        "claim": claim_cost.measured(database),
+        # What a claim reads by now, and over the lines how that has come about; None on SQLite, and
+        # where nothing has moved: an idle worker asks little.
+        "claim": claim_cost.measured(database) if kinds else None,
     }
     record(database, Event.MINUTE_STATS, scope=QUEUE, actor=actor, data=data)
     return MORE_S if is_full else EVERY_S

@@ -16,9 +16,8 @@ from queueapp.shared import Shared
 
 log = logging.getLogger(__name__)
 
-# What the commonest pages share: read at the same time, as the first page does, and then the rest.
-_AT_ONCE = ("queue_look", "queue_overview")
-_THEN = ("queue_kinds", "queue_causes")
+# What pages share, one after the other: a process that nobody looks at keeps one connection for it.
+_SHARED = ("queue_look", "queue_counts", "queue_overview", "queue_kinds", "queue_causes")
 
 
 def begin(app: object) -> threading.Thread | None:
@@ -51,10 +50,8 @@ def _is_there(settings: Settings) -> bool:
 
 
 def _read(app: Flask) -> None:
-    shared: dict[str, Shared[object]] = {name: app.extensions[name] for name in _AT_ONCE + _THEN}
-    for name in _AT_ONCE:
-        shared[name].begin()
-    for name in _AT_ONCE + _THEN:
-        # One is told by the others' failure: the first page tries again.
-        if shared[name].get().failure:
+    for name in _SHARED:
+        shared: Shared[object] = app.extensions[name]
+        # It would keep the others from being read as well: whoever asks for a page tries again.
+        if shared.get().failure:
             return

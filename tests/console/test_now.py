@@ -115,6 +115,21 @@ def test_before_a_minute_is_counted_nothing_is_called_zero(console: Console, sce
     assert words(row).startswith(f"{ECHO} 1 0 0 0 – – – – –")
 
 
+def test_a_pace_that_nobody_counts_any_more_is_a_dash_with_the_reason(
+    console: Console, scene: Scene
+) -> None:
+    """Every worker has died; nothing is due, so it is green."""
+    scene.worker(since=3600, stopped=130)
+    scene.minutes(enqueued=62, succeeded=62, upto=130)
+    scene.ended(140)
+
+    shown = words(console.get("/"))
+
+    assert "Nothing is due · no worker is alive." in shown
+    for name in ("came and ended per minute", "attempts that failed, 10 min"):
+        assert re.search(rf"{name} – not counted since \d\d:\d\d:\d\d", shown), name
+
+
 def test_a_note_stands_below_the_banner_and_a_share_leads_to_no_empty_list(
     console: Console, scene: Scene
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from queueapp.jobs.control import Controls
 from queueapp.jobs.verdict.findings import Unread
-from queueapp.jobs.verdict.minutes import Minute
+from queueapp.jobs.verdict.minutes import LATE_S, Minute
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import Worker
 
@@ -134,7 +134,7 @@ class Hour:
     """The minute's lines of the last hour, oldest first, as far as all is counted.
 
     ``usual_s``: p95 of a kind's run. ``at``: when the newest line was written. ``uncounted_at``:
-    the first event that no line counts.
+    the first event that no line counts, where the newest one could not take all.
     """
 
     minutes: Sequence[Minute] = ()
@@ -142,6 +142,11 @@ class Hour:
     usual_s: Mapping[str, float | None] = field(default_factory=dict)
     at: datetime | None = None
     uncounted_at: datetime | None = None
+
+    def blind_since(self, now: datetime) -> datetime | None:
+        """From when on nothing is counted, if that is so long ago that no pace of now is known."""
+        upto = self.minutes[-1].at if self.minutes else self.at
+        return upto if upto and (now - upto).total_seconds() > LATE_S else None
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.facts import Facts, Group, Groups, KindCounts, Suspect
 from queueapp.jobs.verdict.findings import Level
-from queueapp.jobs.verdict.minutes import LATE_S, Minute, last, lasting_since, total
+from queueapp.jobs.verdict.minutes import Minute, about, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
-from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES
+from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES, RECENT_S
 from queueapp.jobs.verdict.words import percent
 from queueapp.jobs.why.words import counted, moment, span
 
 STORM_S = 300.0
-FAILING_S = 600.0
+FAILING_S = float(RECENT_S)
 _UNHOLD = "Unhold it when what it needs is back."
 _LOOK = "Look at these failures in the log: no job looked at waits with one, or ended so."
 _DONE = "Nothing more; the log has these failures."
@@ -89,8 +89,8 @@ def retry_storm(facts: Facts) -> Said | None:
     named += "; it is on hold" if is_held else ""
     return Said(
         Level.RED if still > limits.retries_red * starts and not is_held else Level.AMBER,
-        f"{percent(retries, starts)} of {counted(starts, 'start')} in {STORM_S / 60:.0f} minutes"
-        f" are retries{named}.",
+        f"{percent(retries, starts)} of {counted(starts, 'start')} in"
+        f" {about(minutes, facts.now, STORM_S)} minutes are retries{named}.",
         lasting_since(facts.hour.minutes, lambda m: _retries(m) > limits.retries * _starts(m)),
         {"starts": starts, "retries": retries, "kind": kind and kind.kind, **_of_group(group)},
         _paths(facts, group, kind),
@@ -108,7 +108,7 @@ def failing(facts: Facts) -> Said | None:
     if attempts < limits.least or still <= limits.failing * attempts:
         return None
     kind = max(_sick(facts), key=lambda one: one.failures, default=None)
-    group, is_held = _group(facts, kind.kind if kind else None, FAILING_S), _is_held(facts, kind)
+    group, is_held = _group(facts, kind.kind if kind else None, minutes), _is_held(facts, kind)
     clears_at = None if group or is_held else _clears_at(facts, kind)
     is_mending = is_held or clears_at or (kind is not None and kind.is_mending(limits.least))
     deployed_at = facts.signs.deployed_at if facts.signs else None
@@ -122,8 +122,8 @@ def failing(facts: Facts) -> Said | None:
     is_red = still > limits.failing_red * attempts and not is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
-        f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in {FAILING_S / 60:.0f}"
-        f" minutes failed{named}.",
+        f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
+        f" {about(minutes, facts.now, FAILING_S)} minutes failed{named}.",
         lasting_since(facts.hour.minutes, lambda m: _failures(m) > limits.failing * _attempts(m)),
         {
             "attempts": attempts,
@@ -162,13 +162,15 @@ def _clears_at(facts: Facts, kind: KindCounts | None) -> datetime | None:
     if is_retried and kind.bad_at and kind.bad_at >= minutes[-1].at:
         return None
     limit = facts.thresholds.failing
-    bad = (one.since for one in minutes if one.failures > limit * one.attempts)
-    return max(bad, default=facts.now) + timedelta(seconds=FAILING_S + LATE_S)
+    bad = (one.at for one in minutes if one.failures > limit * one.attempts)
+    return max(bad, default=facts.now) + timedelta(seconds=FAILING_S)
 
 
 def _is_all(facts: Facts, groups: Groups) -> bool:
     """Whether the groups are all that have failed of late."""
-    is_back = groups.failed < MOST_FAILURES or facts.age_s(groups.back_to) > FAILING_S + LATE_S
+    recent = last(facts.hour.minutes, facts.now, FAILING_S) if facts.hour else []
+    since = recent[0].since if recent else facts.ago(FAILING_S)
+    is_back = groups.failed < MOST_FAILURES or facts.age_s(groups.back_to) > facts.age_s(since)
     is_whole = len(groups.groups) < GROUPS or not groups.groups[-1].lately
     return is_back and is_whole and groups.retrying < MOST_FAILURES
 
@@ -186,7 +188,8 @@ def is_over(facts: Facts) -> str | None:
         return None
     return (
         f"Failing is over: {percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
-        f" {FAILING_S / 60:.0f} minutes failed, most of {worst.kind}{_since_then(worst)}."
+        f" {about(minutes, facts.now, FAILING_S)} minutes failed,"
+        f" most of {worst.kind}{_since_then(worst)}."
     )
 
 
@@ -216,10 +219,10 @@ def _part_of_sick(facts: Facts, of: Callable[[KindCounts], int]) -> float:
     return sum(of(one) for one in _sick(facts)) / every if every else 1.0
 
 
-def _group(facts: Facts, kind: str | None, within_s: float | None = None) -> Group | None:
+def _group(facts: Facts, kind: str | None, within: Sequence[Minute] = ()) -> Group | None:
     """The first group that has hit the kind; of all without one. What is not known is None.
 
-    ``within_s``: one that has a failure within this, or a job to be tried again.
+    ``within``: one that has failed since the first of these, or has a job to be tried again.
     """
     groups = facts.groups.groups if facts.groups else ()
     return next(
@@ -227,10 +230,14 @@ def _group(facts: Facts, kind: str | None, within_s: float | None = None) -> Gro
             one
             for one in groups
             if (kind is None or kind in one.hit)
-            and (within_s is None or one.retrying or facts.age_s(one.last_at) <= within_s + LATE_S)
+            and (not within or one.retrying or _has_failed_since(one, within[0].since))
         ),
         None,
     )
+
+
+def _has_failed_since(group: Group, since: datetime) -> bool:
+    return group.last_at is not None and group.last_at >= since
 
 
 def _of_group(group: Group | None) -> dict[str, str | None]:

@@ -118,6 +118,51 @@ def test_after_a_roll_back_retried_jobs_end_it(
     assert found["notes"][0].startswith("Failing is over: ")
 
 
+def test_right_after_what_the_banner_advises_it_advises_something_else(
+    client: FlaskClient, session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And minutes after it the drill goes well."""
+    monkeypatch.setattr(cast, "_LINE_S", 0.0)
+    stage = make(session, "poison")
+    with Cast(stage, database_url) as played:
+        ids = session.scalars(sa.select(Job.id).where(Job.error_class == "TemplateError")).all()
+        assert len(transitions.cancel(session, ids, actor="user:ana")) == 212
+        session.commit()
+        after = verdict(client)
+        for _ in range(20):
+            played.tick()
+        later = verdict(client)
+
+    assert "no job of it is failed or waits for a retry any more" in after["sentence"]
+    assert "this clears by itself by " in after["sentence"]
+    assert after["next_step"].startswith("Nothing more")
+    assert (later["level"], later["rule"]) == ("green", "healthy")
+    clear(session)
+
+    stage = make(session, "retry-storm")
+    with Cast(stage, database_url) as played:
+        control.hold_kind(session, MAIL, actor="user:ana", reason="it is down")
+        session.commit()
+        played.tick()
+        held = verdict(client)
+        control.unhold_kind(session, MAIL, actor="user:ana", spread_s=600)
+        session.commit()
+        after = verdict(client)
+
+    assert held["next_step"].startswith("Unhold it when")
+    assert "its hold was lifted by user:ana 0." in after["sentence"]
+    assert after["next_step"].startswith("Wait two minutes")
+    clear(session)
+
+    make(session, "bad-deploy")
+    ids = session.scalars(sa.select(Job.id).where(Job.status == "failed")).all()
+    transitions.requeue(session, ids, actor="user:ana")
+    session.commit()
+    after = verdict(client)
+    assert "all of its jobs were retried" in after["sentence"]
+    assert after["next_step"].startswith("Wait for what they come to")
+
+
 def test_an_incident_is_left_and_removed_by_command(
     runner: FlaskCliRunner, client: FlaskClient, session: Session
 ) -> None:

@@ -39,7 +39,8 @@ SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT {statements.TAIL
 _TRIED = f"""
 SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at
 FROM jobs
-WHERE attempts > 0 AND (status IN ('running', 'queued') OR status = 'held' AND held_for = 'kind'
+WHERE (attempts > 0 OR error_fingerprint IS NOT NULL)
+  AND (status IN ('running', 'queued') OR status = 'held' AND held_for = 'kind'
   OR status = 'failed' AND finished_at > :day)
 ORDER BY id DESC LIMIT {statements.MOST_SOONEST}
 """
@@ -169,12 +170,8 @@ def _groups(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     now = clock()
     rows = fetch(connection, _TRIED, day=now - timedelta(hours=24))
     failed = [row for row in rows if row.status == "failed"]
-    later = (
-        row
-        for row in rows
-        if row.status == "held" or (row.status == "queued" and row.available_at > now)
-    )
-    retrying = [row for row in later if row.error_fingerprint is not None]
+    waiting = (row for row in rows if row.status in ("queued", "held"))
+    retrying = [row for row in waiting if row.error_fingerprint is not None]
     groups = [
         _group(connection, fingerprint, found)
         for fingerprint, found in _by([*failed, *retrying], "error_fingerprint").items()
@@ -187,7 +184,7 @@ def _groups(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     back_to = min((row.finished_at for row in failed), default=None)
     return row_of(
         failed=len(failed), retrying=len(retrying), back_to=back_to,
-        groups=groups[: statements.GROUPS],
+        groups=groups[: statements.GROUPS], is_cut=len(rows) >= statements.MOST_SOONEST,
     )  # fmt: skip
 
 
@@ -198,6 +195,7 @@ def _group(connection: Connection, fingerprint: Any, rows: list[Row[Any]]) -> di
         "fingerprint": fingerprint,
         "failed": len(failed),
         "retrying": len(rows) - len(failed),
+        "anew": sum(row.status == "queued" and not row.attempts for row in rows),
         "lately": len(rows) - sum(row.finished_at <= clock() - failures.LATELY for row in failed),
         "last_at": newest.finished_at,
         "error_class": newest.error_class,

@@ -5,7 +5,7 @@ What the fields of the evidence mean stands in ``FIELDS``, one meaning whatever 
 
 from __future__ import annotations
 
-from queueapp.jobs.verdict import ahead, failing, halted, slow
+from queueapp.jobs.verdict import ahead, failing, halted, killer, slow
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.rule import Rule
 from queueapp.jobs.verdict.waiting import REASONS
@@ -79,7 +79,7 @@ RULES: tuple[Rule, ...] = (
         "Hold or cancel the job before it takes the next worker.",
         ("job_id", "kind", "status", "times", "holders", "last_at", "more_jobs"),
         ("suspects", "signs"),
-        failing.worker_killer,
+        killer.worker_killer,
     ),
     Rule(
         "retry_storm",
@@ -87,9 +87,10 @@ RULES: tuple[Rule, ...] = (
         _EITHER,
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
         " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds"
-        " that fail no more count for nothing.",
+        " that fail no more count for nothing. What was done about it is told, and is amber, as"
+        " with *failing*.",
         "Hold the kind until what it needs is back; lifting the hold can spread its retries.",
-        ("starts", "retries", "kind", *_GROUP),
+        ("starts", "retries", "kind", *_GROUP, "clears_at"),
         ("hour",),
         failing.retry_storm,
     ),
@@ -102,7 +103,8 @@ RULES: tuple[Rule, ...] = (
         " Those of a kind that fails no more count for nothing: since the last minute in which more"
         " than `failing` of its attempts did, `least` have ended, or as many as failed, and half as"
         " large a part of them failed at the most. From a quarter of that on it is amber, and once"
-        " no job is left that failed so or waits for a retry.",
+        " no job is left that failed so or waits for a retry, all of them were retried and have not"
+        " run since, or its hold was lifted and no line tells yet that it fails again.",
         "Look at the first group of errors.",
         (
             *("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),

@@ -217,7 +217,8 @@ class Group:
     """Failures with one cause. ``ever_at``: the first of them that there is still a row of.
 
     ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last. ``retrying``: jobs to
-    be tried again, on hold or not; ``lately``: those, and the failures of an hour.
+    be tried again, on hold or not, ``anew`` of them because a person retried them; ``lately``:
+    those, and the failures of an hour.
     """
 
     fingerprint: str | None
@@ -231,16 +232,21 @@ class Group:
     ever_at: datetime | None
     sample: int
     lately: int = 0
+    anew: int = 0
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when."""
+    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when.
+
+    ``is_cut``: more jobs wait than were looked at.
+    """
 
     groups: Sequence[Group] = ()
     failed: int = 0
     retrying: int = 0
     back_to: datetime | None = None
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ class _Reader:
     def _groups(self) -> Groups:
         row: Any = run(self._database, statements.GROUPS_OF)[0]
         groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
-        return Groups(groups, row.failed, row.retrying, row.back_to)
+        return Groups(groups, row.failed, row.retrying, row.back_to, row.is_cut)
 
     def _system(self) -> System:
         open_ = transactions(self._database)

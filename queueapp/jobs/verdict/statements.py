@@ -14,8 +14,7 @@ from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 # Priorities that are looked at, and in each the first jobs among which one that can run is sought.
-MOST_PRIORITIES = 100
-HEAD = 300
+MOST_PRIORITIES, HEAD = 100, 300
 # Jobs that were tried before are sought among so many that are due soonest, over all priorities.
 MOST_SOONEST = 2_000
 # Jobs on hold that are counted: of a kind, and of all of them.
@@ -24,17 +23,14 @@ MOST_HOLDERS = 1_000
 # Lines of the ledger, newest first, in which the last end of an attempt is sought.
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
-MOST_LINES = 600
-RUN_LINES = 120
+MOST_LINES, RUN_LINES = 600, 120
 # Kinds among which the one with the most failures, retries or arrivals is found.
 MOST_RECENT = 50
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
-GROUPS = 5
-MOST_HIT = 100
+GROUPS, MOST_HIT = 5, 100
 # Jobs whose history is looked at, and those among which they are sought.
-MOST_SUSPECTS = 50
-KILLED = 2
+MOST_SUSPECTS, KILLED = 50, 2
 
 _LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
 
@@ -49,6 +45,7 @@ SELECT {columns} FROM jobs
 WHERE status = 'queued' AND priority = p.priority AND available_at <= statement_timestamp()
 ORDER BY available_at, created_at, id LIMIT {limit}"""
 
+_LATER = _DUE.replace("<=", ">")
 _ENDED = """(SELECT finished_at FROM jobs
    WHERE status = '{status}' AND finished_at IS NOT NULL AND finished_at < 'infinity'
    ORDER BY finished_at DESC LIMIT 1)"""
@@ -250,36 +247,37 @@ WHERE lost.times >= {KILLED} AND lost.raised = 0
 ORDER BY lost.times DESC, c.id LIMIT 10
 """
 
-# The newest failures of a day, the retries that are due soonest and what is on hold, by cause, in
-# the order of the page of causes. ``ever_at``: the first such failure that there is a row of.
+_CAUSE = "id, kind, attempts, error_class, error_fingerprint"
+
+# The newest failures of a day, what is next in line and what is on hold, by cause, in the order of
+# the page of causes. ``anew``: retried by a person, and not run since. ``ever_at``: the first such
+# failure that there is a row of. ``is_cut``: more wait than were looked at.
 GROUPS_OF = f"""
 WITH RECURSIVE {PRIORITIES},
 failed AS MATERIALIZED (
-  SELECT id, kind, error_class, error_fingerprint, finished_at FROM jobs
+  SELECT {_CAUSE}, finished_at FROM jobs
   WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
     AND finished_at > statement_timestamp() - interval '24 h'
   ORDER BY finished_at DESC LIMIT {MOST_FAILURES}
 ),
+looked AS MATERIALIZED (
+  SELECT s.*, p.priority FROM priorities p CROSS JOIN LATERAL (
+    ({_DUE.format(columns=f"{_CAUSE}, true AS is_due", limit=HEAD)}) UNION ALL
+    ({_LATER.format(columns=f"{_CAUSE}, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
+),
 retrying AS MATERIALIZED (
-  SELECT s.id, s.kind, s.error_class, s.error_fingerprint, NULL::timestamptz AS finished_at
-  FROM (
-    SELECT s.* FROM priorities p CROSS JOIN LATERAL (
-      SELECT id, kind, error_class, error_fingerprint, attempts FROM jobs
-      WHERE status = 'queued' AND priority = p.priority
-        AND available_at > statement_timestamp()
-      ORDER BY available_at, created_at, id LIMIT {HEAD}) s
-    LIMIT {MOST_SOONEST}) s
-  WHERE s.attempts > 0 AND s.error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
+  SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM looked
+  WHERE error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
 ),
 on_hold AS MATERIALIZED (
-  SELECT * FROM (
-    SELECT id, kind, error_class, error_fingerprint, NULL::timestamptz AS finished_at FROM jobs
+  SELECT * FROM (SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM jobs
     WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT {HEAD}) h
   WHERE h.error_fingerprint IS NOT NULL
 ),
 groups AS (
   SELECT error_fingerprint AS fingerprint, count(finished_at) AS failed,
     count(*) - count(finished_at) AS retrying, max(finished_at) AS last_at,
+    count(*) FILTER (WHERE finished_at IS NULL AND attempts = 0) AS anew,
     count(*) FILTER (WHERE finished_at IS NULL
       OR finished_at > statement_timestamp() - interval '{failures.LATELY_S} s') AS lately,
     (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
@@ -291,6 +289,8 @@ groups AS (
 )
 SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) AS retrying,
   (SELECT min(finished_at) FROM failed) AS back_to,
+  (SELECT count(*) FROM looked) >= {MOST_SOONEST} OR EXISTS (
+    SELECT FROM looked GROUP BY priority, is_due HAVING count(*) >= {HEAD}) AS is_cut,
   (SELECT jsonb_agg(g) FROM (
      SELECT groups.*, (
        SELECT j.finished_at FROM jobs j

@@ -30,6 +30,7 @@ from queueapp.jobs import audit, control, transitions
 from queueapp.jobs.models import Job, JobEvent
 from tests.console.conftest import words
 from tests.factories import make_job
+from tests.live.processes import until
 from tests.scenes import Scene, ago
 
 ROOT = Path(__file__).parents[2]
@@ -398,6 +399,16 @@ def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
             locks = _reading(client, "locks")
 
         assert "(psql, " in locks["sentence"]
+        # What the verdict blames is bad there, and nothing else is said to be the cause.
+        found = until(lambda: _of_lock(client), "the lock is named")
+        assert re.search(
+            r"3 connections of the queue wait for a lock that psql \(pid \d+, role \w+\) holds, in"
+            r" a transaction open since 20.* UTC, for \d",
+            found["sentence"],
+        )
+        assert (found["rule"], found["also"]) == ("stalled", [])
+        assert found["next_path"] == "/system#reading-locks"
+        assert _reading(client, "locks")["tone"] == "bad"
         # As the page says; then workers go on by themselves.
         end = locks["command"].rstrip(";")
         with Cast(stage, database_url, is_blocked=waits) as cast:
@@ -410,6 +421,11 @@ def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
             cast.tick()
     assert count(session, Job.status == "succeeded") == 11
     assert "No connection" in _reading(client, "locks")["sentence"]
+
+
+def _of_lock(client: FlaskClient) -> dict[str, Any] | None:
+    found = verdict(client)
+    return found if found["evidence"]["lock_waits"] == 3 else None
 
 
 def _reading(client: FlaskClient, code: str) -> dict[str, Any]:

@@ -805,7 +805,7 @@ def test_a_kind_on_hold_on_purpose_does_not_starve(scene: Scene) -> None:
 
 
 def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Scene) -> None:
-    scene.worker()
+    scene.worker(since=3600)
     scene.ended(5)
     scene.minutes(enqueued=100, claimed=60, succeeded=60, wait={"12": 60})  # 4 s
     scene.due(90)

@@ -18,7 +18,8 @@ from queueapp.jobs.verdict import statements
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 _RUNNING = f"""
-SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at, timeout_s
+SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at, timeout_s,
+  cancel_requested_at
 FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 """
 _DUE = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='<=')})"
@@ -37,7 +38,8 @@ _RETRIED = f"""
 SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT {statements.TAIL}
 """
 _TRIED = f"""
-SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at
+SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at,
+  cancel_requested_at
 FROM jobs
 WHERE (attempts > 0 OR error_fingerprint IS NOT NULL)
   AND (status IN ('running', 'queued') OR status = 'held' AND held_for = 'kind'
@@ -98,9 +100,10 @@ def _holding(name: str, rows: list[Row[Any]], cut: set[int]) -> dict[str, Any]:
 def _run(kind: str, rows: list[Row[Any]]) -> dict[str, Any]:
     first = min(rows, key=lambda row: (row.started_at, row.id))
     last_at = max(row.started_at for row in rows)
+    asked = [row.cancel_requested_at for row in rows if row.cancel_requested_at]
     return {
         "kind": kind, "jobs": len(rows), "first_id": first.id, "first_at": first.started_at,
-        "last_at": last_at,
+        "last_at": last_at, "asked": len(asked), "asked_at": min(asked, default=None),
     }  # fmt: skip
 
 
@@ -144,7 +147,7 @@ def _ended_at(connection: Connection) -> datetime | None:
 
 @instead_of(statements.SUSPECTS)
 def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
-    names = ("id", "kind", "status", "times", "holders", "first_at", "last_at")
+    names = ("id", "kind", "status", "times", "holders", "first_at", "last_at", "asked_at")
     now, found = clock(), []
     for job in fetch(connection, _TRIED, day=now - timedelta(hours=1)):
         blamed = job.status == "running" or job.error_class == "LeaseLost"
@@ -160,7 +163,7 @@ def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
                 break
         if len(lost) >= statements.KILLED:
             holders = [line.data["holder"] for line in lost]
-            at = (lost[0].created_at, lost[-1].created_at)
+            at = (lost[0].created_at, lost[-1].created_at, job.cancel_requested_at)
             found.append((job.id, job.kind, job.status, len(lost), holders, *at))
     return made(names, sorted(found, key=lambda one: (-one[3], one[0]))[:10])
 

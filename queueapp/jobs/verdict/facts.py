@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from queueapp.jobs.control import Controls
+from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.minutes import Minute
 from queueapp.jobs.verdict.thresholds import Thresholds
@@ -45,13 +46,18 @@ class Holding:
 
 @dataclass(frozen=True)
 class Running:
-    """The running jobs of a kind that have begun: the first of them and the last."""
+    """The running jobs of a kind that have begun: the first of them and the last.
+
+    ``asked``: how many were asked to stop, ``asked_at``: when the first of those was.
+    """
 
     kind: str
     jobs: int
     first_id: int
     first_at: datetime
     last_at: datetime
+    asked: int = 0
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A job whose worker was lost every time that it ran."""
+    """A job whose worker was lost every time that it ran. ``asked_at``: to stop."""
 
     id: int
     kind: str
@@ -210,6 +216,7 @@ class Suspect:
     holders: Sequence[str]
     first_at: datetime
     last_at: datetime
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -261,7 +268,10 @@ class System:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that one verdict is made from; None: the part could not be read (see ``unread``)."""
+    """All that one verdict is made from; None: the part could not be read (see ``unread``).
+
+    ``lock``: what is waited for; only looked for where nothing ends.
+    """
 
     now: datetime
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -273,6 +283,7 @@ class Facts:
     suspects: Sequence[Suspect] | None = None
     groups: Groups | None = None
     system: System | None = None
+    lock: Blocker | None = None
     unread: tuple[Unread, ...] = ()
 
     def age_s(self, at: datetime | None) -> float:

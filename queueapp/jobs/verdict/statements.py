@@ -63,7 +63,7 @@ LINE = f"""
 WITH RECURSIVE {PRIORITIES},
 running AS MATERIALIZED (
   SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at,
-    coalesce(started_at + make_interval(
+    cancel_requested_at, coalesce(started_at + make_interval(
       secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0))
       <= lease_expires_at + interval '1 s', false) AS cut
   FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
@@ -98,7 +98,8 @@ SELECT statement_timestamp() AS now,
      FROM running GROUP BY 1 ORDER BY 4 LIMIT {MOST_HOLDERS}) h) AS holders,
   (SELECT jsonb_agg(k) FROM (
      SELECT kind, count(*) AS jobs, min(started_at) AS first_at, max(started_at) AS last_at,
-       (array_agg(id ORDER BY started_at, id))[1] AS first_id
+       (array_agg(id ORDER BY started_at, id))[1] AS first_id,
+       count(cancel_requested_at) AS asked, min(cancel_requested_at) AS asked_at
      FROM running WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 3 LIMIT 200) k) AS kinds,
   (SELECT jsonb_agg(h) FROM (
      SELECT f.kind, count(*) AS jobs, min(f.available_at) AS at FROM (
@@ -207,12 +208,12 @@ SELECT statement_timestamp() AS now,
 SUSPECTS = f"""
 WITH RECURSIVE {PRIORITIES},
 candidates AS MATERIALIZED (
-  (SELECT id, kind, status, attempts FROM (
-     SELECT id, kind, status, attempts FROM jobs WHERE status = 'running'
+  (SELECT id, kind, status, attempts, cancel_requested_at AS asked_at FROM (
+     SELECT id, kind, status, attempts, cancel_requested_at FROM jobs WHERE status = 'running'
      ORDER BY claimed_at DESC, id DESC LIMIT {MOST_FAILURES}) r
    WHERE attempts > {KILLED} ORDER BY attempts DESC LIMIT {MOST_SUSPECTS})
   UNION ALL
-  (SELECT s.id, s.kind, 'queued', s.attempts FROM (
+  (SELECT s.id, s.kind, 'queued', s.attempts, NULL FROM (
      SELECT s.* FROM priorities p CROSS JOIN LATERAL (
        SELECT id, kind, attempts, error_class FROM jobs
        WHERE status = 'queued' AND priority = p.priority
@@ -222,14 +223,14 @@ candidates AS MATERIALIZED (
    WHERE s.error_class = 'LeaseLost' AND s.attempts >= {KILLED}
    LIMIT {MOST_SUSPECTS})
   UNION ALL
-  (SELECT id, kind, 'failed', attempts FROM (
+  (SELECT id, kind, 'failed', attempts, NULL FROM (
      SELECT id, kind, attempts, error_class FROM jobs
      WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
        AND finished_at > statement_timestamp() - interval '1 h'
      ORDER BY finished_at DESC LIMIT {MOST_FAILURES}) f
    WHERE error_class = 'LeaseLost' AND attempts >= {KILLED} LIMIT {MOST_SUSPECTS})
 )
-SELECT c.id, c.kind, c.status, lost.times, lost.holders, lost.first_at, lost.last_at
+SELECT c.id, c.kind, c.status, lost.times, lost.holders, lost.first_at, lost.last_at, c.asked_at
 FROM candidates c CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE e.event = 'lease_expired') AS times,
     array_agg(e.data->>'holder') FILTER (WHERE e.event = 'lease_expired') AS holders,
@@ -249,9 +250,8 @@ ORDER BY lost.times DESC, c.id LIMIT 10
 
 _CAUSE = "id, kind, attempts, error_class, error_fingerprint"
 
-# The newest failures of a day, what is next in line and what is on hold, by cause, in the order of
-# the page of causes. ``anew``: retried by a person, and not run since. ``ever_at``: the first such
-# failure that there is a row of. ``is_cut``: more wait than were looked at.
+# The newest failures of a day and what waits, by cause, in the order of the page of causes.
+# ``ever_at``: the first such failure that there is a row of.
 GROUPS_OF = f"""
 WITH RECURSIVE {PRIORITIES},
 failed AS MATERIALIZED (

@@ -12,7 +12,7 @@ from sqlalchemy.schema import CreateIndex
 
 from queueapp.base import Base
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.system.activity import HOLDERS, tone_of_holder
+from queueapp.jobs.system import activity
 from queueapp.jobs.system.told import Asked, Said, Table, Tone, columns, joined, octets, worst
 from queueapp.jobs.why.words import counted, moment
 
@@ -119,8 +119,8 @@ def dead_rows(database: Database, asked: Asked) -> Said:
 
 def vacuum(database: Database, name: str, options: str = "") -> tuple[str, str]:
     """How to be rid of a table's dead rows: a step, and its command."""
-    rows = run(database, HOLDERS, sees_queries=False)
-    is_kept = any(tone_of_holder(row) is not Tone.OK for row in rows)
+    rows = run(database, activity.HOLDERS, sees_queries=False)
+    is_kept = any(activity.tone_of_holder(row) is not Tone.OK for row in rows)
     step = "End what holds the oldest snapshot first, then:" if is_kept else "Vacuum it now:"
     return step, f"VACUUM {options}{name};"
 

@@ -29,9 +29,10 @@ from queueapp.console.sparks import Spark, spark_of
 from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
+from queueapp.jobs.deploy import Deploy
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import COUNT_LIMIT, Deploy, Field, Group, JobFilter, Line, Window
+from queueapp.jobs.queries import COUNT_LIMIT, Field, Group, JobFilter, Line, Window
 from queueapp.jobs.status import Status
 from queueapp.redaction import Redaction, for_reader
 

@@ -37,7 +37,7 @@ _WIDTH = 92
 
 
 @click.command()
-@click.argument("name", required=False, type=click.Choice(list(INCIDENTS)))
+@click.argument("name", required=False, type=click.Choice(list(INCIDENTS)), metavar="[INCIDENT]")
 @click.option("--list", "listed", is_flag=True, help="Say what each incident is, and end.")
 @click.option("--leave", is_flag=True, help="Write it and end; it stands until --clear.")
 @click.option("--clear", "cleared", is_flag=True, help="Remove what was left, and end.")

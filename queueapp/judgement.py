@@ -48,9 +48,11 @@ def shared(app: Flask) -> Shared[Look]:
     return found
 
 
-def present(app: Flask, *, wait_s: float | None = None, life_s: float | None = None) -> Look:
+def present(
+    app: Flask, *, wait_s: float | None = None, life_s: float | None = None, begun: bool = False
+) -> Look:
     """The shared look, at most ``LIFE_S`` old while the database answers; see ``Shared.get``."""
-    return aged(shared(app).get(wait_s=wait_s, life_s=life_s), app)
+    return aged(shared(app).get(wait_s=wait_s, life_s=life_s, begun=begun), app)
 
 
 def recent(app: Flask, **asked: float | None) -> Look:

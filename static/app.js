@@ -85,6 +85,19 @@ function failed(status, retryAfter) {
   if (refresh.failures > 1 && (!status || status >= 500)) showVerdict("unknown Unknown");
 }
 
+// A question that came to nothing: what was typed into it stands in the same one when it is asked again.
+let unsaid = {};
+function giveUp() {
+  const form = dialog.querySelector("form");
+  unsaid = { at: form?.action, reason: form?.elements.reason?.value };
+  dialog.close();
+}
+function sayAgain() {
+  const form = dialog.querySelector("form");
+  const field = form?.elements.reason;
+  if (form?.action === unsaid.at && field && !field.value) field.value = unsaid.reason ?? "";
+}
+
 // The question of an operation: the button that had the focus goes with it.
 let answered = false;
 
@@ -119,13 +132,13 @@ document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   Object.assign(said, { className: "notice", role: "alert", textContent: "There was no answer. Look again before you try again." });
   said.dataset.tone = "bad";
   $("#notice").replaceChildren(said);
-  dialog.close();
+  if (dialog.open) giveUp();
 });
 // A refusal is a notice on the page, so the dialog makes way for it; a form that comes back stays.
 const isForm = (ctx) => ctx.response?.headers.has("Queue-Form");
 document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
   if (!dialog.contains(ctx.sourceElement) || isForm(ctx)) return;
-  dialog.close();
+  giveUp();
   refreshNow();
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
@@ -258,7 +271,10 @@ function markFilter(filter) {
 // --- After each swap: dialogs, ticks, ages; a new filter forgets the ticks of the old one ---
 
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
-  if (ctx.target?.id === "dialog-body" && ctx.response.status < 400 && !dialog.open) dialog.showModal();
+  if (ctx.target?.id === "dialog-body" && ctx.response.status < 400) {
+    sayAgain();
+    if (!dialog.open) dialog.showModal();
+  }
   if (ctx.sourceElement?.id === "filter") {
     ticked.clear();
     markFilter(ctx.sourceElement);
@@ -275,6 +291,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   tellAges();
 });
 document.addEventListener("queue:changed", () => {
+  unsaid = {};
   dialog.close();
   ticked.clear();
   say($("#live"), $("#notice").textContent.trim());

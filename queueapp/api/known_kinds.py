@@ -14,7 +14,7 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.attempted import tried
-from queueapp.misspelt import closest
+from queueapp.spelling import closest
 
 # So many are compared at most: a comparison takes microseconds.
 _MOST_COMPARED = 500

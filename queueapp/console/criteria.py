@@ -148,7 +148,7 @@ def read_place(args: MultiDict[str, str], name: str, parse: Callable[[str], T]) 
 
 
 def parse_id(text: str) -> int:
-    """The id of a job as a place in a list. Raises ValueError."""
+    """The id of a job. Raises ValueError for what cannot be one."""
     if not re.fullmatch("[0-9]{1,19}", text) or not 0 < int(text) <= LARGEST_ID:
         raise ValueError("expected the id of a job")
     return int(text)

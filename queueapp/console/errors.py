@@ -14,6 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import shared_readings
 from queueapp.auth import Permission, permits
+from queueapp.console.actions import REASON_LENGTH
 from queueapp.console.answers import answer, in_history, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
@@ -22,7 +23,6 @@ from queueapp.console.failures import Failures, shared_failures
 from queueapp.console.filters import cut
 from queueapp.console.forms import Unfit, refilled, shown
 from queueapp.console.kinds import kind_address
-from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
 from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.console.sparks import Spark, spark_of
@@ -32,7 +32,15 @@ from queueapp.jobs import control, operations, queries
 from queueapp.jobs.deploy import Deploy
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import COUNT_LIMIT, Field, Group, JobFilter, Line, Window
+from queueapp.jobs.queries import (
+    COUNT_LIMIT,
+    Field,
+    Group,
+    JobFilter,
+    Line,
+    Window,
+    failures,
+)
 from queueapp.jobs.status import Status
 from queueapp.redaction import Redaction, for_reader
 
@@ -148,6 +156,7 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
         "unread": {"window": window.reason, "line": line.reason},
         "causes": [_cause(group, looked, deploy.value, now) for group in shown],
         "more": number - len(shown),
+        "told_of_waiting": failures.SHOWN_IDS,
         "without": sum(row.error_fingerprint is None for row in looked.rows),
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import Flask, Response, current_app, g, request, url_for
+from flask import Flask, Response, current_app, g, request
 
 from queueapp.auth import Permission
 from queueapp.config import Settings
@@ -18,6 +18,8 @@ from queueapp.console.forms import FRESH
 from queueapp.console.outcomes import Outcome, read_outcome
 
 REFRESH = ("5", "10", "30", "60")
+# What need not be quoted in the path of an address.
+_IN_PATHS = "/:@!$'()*+,;="
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -29,13 +31,14 @@ def init_app(app: Flask) -> None:
 
 def static_url(filename: str) -> str:
     """The address of a static file; it changes with the file, so that it can be kept for ever."""
-    folder = Path(current_app.static_folder or "")
-    return url_for("static", filename=filename, v=_fingerprint(folder / filename))
+    # Put together here: a page has a hundred icons, and for each url_for would look for the rule.
+    root = quote(request.script_root, safe=_IN_PATHS) + (current_app.static_url_path or "")
+    return f"{root}/{filename}?v={_fingerprint(current_app.static_folder or '', filename)}"
 
 
 @cache
-def _fingerprint(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+def _fingerprint(folder: str, filename: str) -> str:
+    return hashlib.sha256(Path(folder, filename).read_bytes()).hexdigest()[:12]
 
 
 def _frame() -> dict[str, Any]:
@@ -66,7 +69,7 @@ def _here(**other: str) -> str:
     kept = [(n, v) for n, v in request.args.items(multi=True) if n not in without]
     kept += other.items()
     # Two slashes, or one and a backslash, would be the address of another host.
-    path = quote(request.script_root + request.path, safe="/:@!$'()*+,;=").lstrip("/")
+    path = quote(request.script_root + request.path, safe=_IN_PATHS).lstrip("/")
     return f"/{path}" + (f"?{urlencode(kept)}" if kept else "")
 
 

@@ -93,6 +93,8 @@ def jobs() -> AnyResponse:
 def _context(
     session: Session, criteria: Criteria, place: Place, now: datetime, known: Counts | None
 ) -> Mapping[str, Any]:
+    # Side by side: the list does not wait for the numbers of its tabs.
+    begun = known is None and counts.shared(this_app()).begin()
     page = _page(session, criteria, place)
     shown: Page = page.value or Page([], None)
     rows = [Row(job, shown_status(job, now), moment_of(job, now), buttons_of(job, now))
@@ -108,7 +110,7 @@ def _context(
         "tabs": TABS,
         "holds": _holds(session, criteria),
         "holds_shown": HOLDS_SHOWN,
-        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(known),
+        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(known, begun=begun),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -150,10 +152,10 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
     return len(newer.value.rows) if newer.value else 0
 
 
-def _numbers(known: Counts | None) -> dict[str, str]:
+def _numbers(known: Counts | None, *, begun: bool) -> dict[str, str]:
     """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
     try:
-        known = known or counts.present(this_app())
+        known = known or counts.present(this_app(), begun=begun)
     except DatabaseUnavailable:
         return {}
     found = {status.value: count(n) for status, n in (known.by_status.value or {}).items()}

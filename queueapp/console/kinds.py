@@ -9,11 +9,11 @@ from typing import Any
 
 from flask import Response, current_app, url_for
 
-from queueapp import handlers, judgement
-from queueapp.application import this_app
+from queueapp import handlers
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
-from queueapp.console.answers import answer, timer_life_s
+from queueapp.console import banner
+from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kinds
@@ -28,7 +28,7 @@ from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.jobs.why.facts import Worker
-from queueapp.misspelt import closest
+from queueapp.spelling import closest
 
 KINDS_SHOWN = 300
 WORKERS_SHOWN = 5
@@ -92,7 +92,7 @@ def kinds() -> Response:
 def kind(kind: str) -> Response:
     """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
     known_kind(kind)
-    look, facts = look_at_kinds(), judgement.present(this_app(), life_s=timer_life_s()).facts
+    look, facts = look_at_kinds(), banner.present().facts
     mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
     return answer(
         "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
@@ -105,7 +105,7 @@ def glance_at(kind: str) -> Mapping[str, Any]:
     unread: Reading[Any] = Reading(None, snapshot.why_not)
     look = snapshot.present or Look(Pulse(datetime.now(UTC), ""), *[unread] * 6)
     row = row_of(look, kind)
-    return {"row": row, **_doubt(look, judgement.recent(this_app()).facts, row)}
+    return {"row": row, **_doubt(look, banner.present().facts, row)}
 
 
 def row_of(look: Look, kind: str) -> Row:

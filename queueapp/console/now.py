@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Response
 
-from queueapp import judgement, shared, shared_readings
+from queueapp import shared, shared_readings
 from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
@@ -37,7 +37,7 @@ def now() -> Response:
     reading, began = overview.shared(app), monotonic()
     # Side by side.
     begun = reading.begin(life_s=timer_life_s())
-    look = judgement.present(app, life_s=timer_life_s())
+    look = banner.present()
     # Who has waited for the one in vain does not wait for the other as well.
     wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
     found = reading.get(life_s=timer_life_s(), wait_s=wait_s, begun=begun)

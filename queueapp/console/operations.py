@@ -18,9 +18,11 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.answers import answer, render, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
 from queueapp.console.operation_story import (
     WORDS,
@@ -33,7 +35,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, noticed, tried
 from queueapp.errors import (
     BadRequest,
     OperationBusy,
@@ -42,8 +44,9 @@ from queueapp.errors import (
 )
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
-from queueapp.jobs.failure import printable
+from queueapp.jobs.database import Database
 from queueapp.jobs.operations import Mark, Operation
+from queueapp.jobs.queries import Pulse
 from queueapp.jobs.status import FINAL, Status
 
 SAMPLE = 10
@@ -53,24 +56,24 @@ LONGEST_S = 1.0
 BATCH_S = 5.0
 # A batch that was at work when somebody stopped the operation is over by then.
 LAST_BATCH = timedelta(seconds=2 * BATCH_S)
-REASON_LENGTH = 500
 
 
 @bp.get("/operations/<operation_id>")
 @permits(Permission.READ)
 def operation(operation_id: str) -> AnyResponse:
     """Show where an operation stands."""
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
-    made = operations.find(session, operations.known_id(operation_id))
-    place = _place(request.args.get("jobs", ""))
+    pulse, made = noticed(_glance, operations.known_id(operation_id))
+    place = read_place(request.args, "jobs", Mark.parse)
     return answer(
         "operation",
         as_of=pulse.now,
         mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)}",
-        context=lambda: _context(session, made, pulse.now, drives=False, place=place),
+        context=lambda: _context(bounded(), made, pulse.now, drives=False, place=place),
     )
+
+
+def _glance(database: Database, operation_id: str) -> tuple[Pulse, Operation]:
+    return queries.pulse(database), operations.find(database, operation_id)
 
 
 @bp.post("/operations/<operation_id>/apply")
@@ -140,11 +143,6 @@ def shown_again(session: Session, made: Operation, form: Form) -> Response:
     now = queries.database_now(session)
     context = _context(session, made, now, drives=False)
     return shown("operation", form, as_of=now, **context)
-
-
-def given_reason() -> str:
-    """The reason in the form, fit to be stored."""
-    return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
 
 
 def _confirmed(made: Operation) -> None:
@@ -237,14 +235,7 @@ def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
     """Where the rest of one that was stopped is planned."""
     if made.state != "stopped" or alike is None:
         return None
-    return url_for(".new_operation", **alike)
-
-
-def _place(text: str) -> Mark | None:
-    try:
-        return Mark.parse(text) if text else None
-    except ValueError:
-        return None
+    return url_for(".new_operation", **alike, reason=made.reason)
 
 
 def _may_move(made: Operation, now: datetime) -> bool:

@@ -137,8 +137,9 @@ def _write(database: Database, start: Any, actor: str) -> int:
         "all": summed(kinds),
         "due_to": next_due.due_to.isoformat(),
         "totals": minute_totals.carried(totals, kinds, now_s=news.now_s),
-        # What a claim reads by now, and over the lines how that has come about; None on SQLite.
-        "claim": claim_cost.measured(database),
+        # What a claim reads by now, and over the lines how that has come about; None on SQLite, and
+        # where nothing has moved: an idle worker asks little.
+        "claim": claim_cost.measured(database) if kinds else None,
     }
     record(database, Event.MINUTE_STATS, scope=QUEUE, actor=actor, data=data)
     return int(news.read)

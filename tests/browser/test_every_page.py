@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from sqlalchemy import update
+from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, operations
@@ -132,6 +132,25 @@ def test_no_page_scrolls_sideways(
         page.evaluate(OPEN)
         assert width_of_content(page) <= width, f"{path}, all opened"
         assert page.evaluate(CUT) == [], f"{path}, all opened"
+
+
+@pytest.mark.postgresql("a sequence of ids")
+def test_the_longest_ids_stand_beside_their_kinds_on_a_phone(
+    page: Page, live_server: str, session: Session
+) -> None:
+    session.execute(text(f"SELECT setval('jobs_id_seq', {2**63 - 10})"))
+    job = make_job(session).id
+    session.commit()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{live_server}/jobs")
+
+    number = page.locator(f"#job-{job} a.id").bounding_box()
+    kind = page.locator(f"#job-{job} .kind").bounding_box()
+
+    assert number is not None
+    assert kind is not None
+    assert number["x"] + number["width"] <= kind["x"]
+    assert width_of_content(page) <= 390
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,31 @@ def test_a_cause_that_is_only_retried_says_since_when(
     assert "of 1 that wait it is not looked up last seen 1h 06m ago, or later" in text
 
 
+def test_in_the_list_it_says_so_of_the_first_that_wait(
+    console: Console, session: Session, monkeypatch: Any
+) -> None:
+    [fingerprint] = {fail(session, f"no account {n}", verb="retry") for n in range(3)}
+    session.commit()
+    lines = sa.select(JobEvent.job_id).distinct().order_by(JobEvent.job_id)
+    for job_id, seconds in zip(session.scalars(lines).all(), (4_000, 7_300, 300), strict=True):
+        moved = sa.update(JobEvent).where(JobEvent.job_id == job_id)
+        session.execute(moved.values(created_at=ago(seconds)))
+    session.commit()
+
+    def row(page: str) -> str:
+        return words(page[page.index(f'id="cause-{fingerprint}"') : page.index("</tbody>")])
+
+    assert row(console.get("/errors")).endswith("3 4 attempts left 2h 01m 5m 00s")
+
+    monkeypatch.setattr(failures, "SHOWN_IDS", 2)
+    page = console.get("/errors")
+    assert row(page).endswith("3 4 attempts left 2h 01m or longer 1h 06m or less")
+    assert "they are looked up for the first 2 that wait" in words(page)
+    session.execute(sa.update(JobEvent).values(created_at=ago(3 * 86_400)))
+    session.commit()
+    assert row(console.get("/errors")).endswith("3 4 attempts left – –")
+
+
 def test_a_cause_is_new_since_the_deploy_that_brought_it(
     console: Console, session: Session
 ) -> None:

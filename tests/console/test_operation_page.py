@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -83,7 +84,10 @@ def test_without_scripts_each_click_goes_a_bit_further(
     listed = console.get(f"{touched}&status=queued")
     assert re.findall('<tr id="job-([0-9]+)"', listed) == [str(job) for job in ids[::-1]]
     assert f'href="{address}"' in listed
-    assert f'href="/operations/new?status=queued&amp;{touched[6:]}"' in listed
+    # The filter's own form has them, and the button beside the ticked ones sends it.
+    for name, value in (("status", "queued"), ("operation", address.rpartition("/")[2])):
+        assert re.search(f'<input[^>]* name="{name}" value="{value}"', listed)
+    assert 'form="filter" formaction="/operations/new"' in listed
     assert "is no operation" in words(console.get("/jobs?operation=latest"))
     assert {(a.status_code, a.location) for a in (*answers, last)} == {(303, address)}
     assert "Retrying 5 jobs: 4 done" in between
@@ -235,3 +239,16 @@ def test_under_a_prefix_the_whole_way_has_it(client: FlaskClient, session: Sessi
     assert f"/ops{address}/apply" in found
     assert [url for url in found if not url.startswith("/ops/")] == []
     assert {answer.location for answer in answers} == {f"/ops{address}"}
+
+
+def test_the_plan_of_the_rest_begins_with_the_same_reason(
+    console: Console, session: Session
+) -> None:
+    place, _ = plan(session, 2)
+    console.post(f"{place}/stop")
+
+    [again] = re.findall(r'href="(/operations/new[^"]+)">Plan it again', console.get(place))
+    asked = console.get(html.unescape(again))
+
+    assert 'name="reason" maxlength="500" value="&lt;it&gt; is back"' in asked
+    assert "reason" not in words(asked).partition("as a list")[0]

@@ -193,7 +193,7 @@ def test_no_look_at_failures_scans_a_table(session: Session, engine: sa.Engine) 
         queries.group_of(session, "f3", window, line, now, bound=10_000)
         newest = queries.newest_alike(session, "f3")
         queries.fields_of(session, newest[:3])
-        failed_so(session, "f3", newest, now)
+        failed_so(session, {"f3": newest, "f4": newest}, now)
         queries.last_deploy(session, now)
         run(session, minute_stats._NEXT_DUE, due_to=None)
 

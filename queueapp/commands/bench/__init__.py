@@ -48,7 +48,7 @@ def init_app(app: Flask) -> None:
 @click.option("--concurrency", type=click.IntRange(1, 500), metavar="N",
               help="Handler threads of a process. [QUEUE_CONCURRENCY]")  # fmt: skip
 @click.option("--for", "seconds", type=Duration(), default="60s", show_default=True,
-              metavar="TIME", help="How long it may take altogether; 10s to 1h.")  # fmt: skip
+              help="How long it may take altogether; 10s to 1h.")  # fmt: skip
 @click.option("--database", is_flag=True,
               help="In a throw-away database beside yours, not in a schema within it.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON document.")

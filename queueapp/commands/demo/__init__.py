@@ -33,7 +33,8 @@ def init_app(app: Flask) -> None:
 
 @click.group("demo", invoke_without_command=True)
 @processes.port_option
-@click.option("--workers", type=click.IntRange(1, 16), default=1, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 16), default=1, show_default=True, metavar="N",
+              help="How many worker processes run the jobs.")  # fmt: skip
 @click.option("--duration", type=Duration(), help="Stop by itself after this long: 30s, 5m.")
 @processes.into_database_url
 @with_appcontext

@@ -28,7 +28,14 @@ from queueapp.extensions import db
 _START_S = 90.0
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - looked for in the Procfile, to be replaced
 
-port_option = click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+port_option = click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8000,
+    show_default=True,
+    metavar="N",
+    help="Where the console is; another port where that is taken.",
+)
 into_database_url = click.option(
     "--into-database-url",
     is_flag=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ from sqlalchemy import Row
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import blanked
-from queueapp.jobs.queries.failed_so import failed_so
+from queueapp.jobs.queries.failed_so import FailedSo, failed_so
 
 # Failures that groups are made of, and waiting jobs that are looked at.
 WINDOW = 1_000
@@ -100,8 +100,8 @@ class Window:
 class Waiting:
     """Jobs that wait with one last error, among those looked at.
 
-    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; only of
-    one cause, see ``group_of``.
+    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; looked up
+    by ``group_of``, and for the first ones by ``groups_of`` where no job has failed for good.
     """
 
     queued: int = 0
@@ -201,12 +201,15 @@ def groups_of(
     ``kind``: only causes that have hit it, whole.
     """
     found: dict[str, Group] = {}
+    ends: dict[str, list[datetime]] = {}
     for row in window.rows:
-        if row.error_fingerprint is not None:
-            group = found.setdefault(row.error_fingerprint, Group(row.error_fingerprint))
+        fingerprint = row.error_fingerprint
+        if fingerprint is not None:
+            group = found.setdefault(fingerprint, Group(fingerprint))
             group.failed += 1
             group.lately += row.finished_at > now - LATELY
             group.kinds[row.kind] += 1
+            ends.setdefault(fingerprint, []).append(row.finished_at)
     for fingerprint, waiting in line.causes.items():
         group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
         group.waiting = waiting
@@ -216,9 +219,9 @@ def groups_of(
     ordered = sorted(hit, key=lambda g: rank(g.lately, g.failed + g.waiting.jobs, g.fingerprint))
     shown = ordered[:most]
     _detail(database, shown, COUNTED)
+    _tell_when(database, [one for one in shown if not one.first_at], now, most=SHOWN_IDS)
     for group in shown:
-        mine = (r.finished_at for r in window.rows if r.error_fingerprint == group.fingerprint)
-        group.buckets = buckets_of(mine, window.start, now)
+        group.buckets = buckets_of(ends.get(group.fingerprint, ()), window.start, now)
     return shown, len(ordered)
 
 
@@ -238,9 +241,7 @@ def group_of(
     group.kinds = Counter(row.kind for row in mine) + group.waiting.kinds
     group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
     _detail(database, [group], bound)
-    waits = group.waiting
-    when = failed_so(database, fingerprint, waits.ids[:TOLD], now)
-    waits.told, waits.first_at, waits.last_at = when.jobs, when.first_at, when.last_at
+    _tell_when(database, [group], now, most=TOLD)
     return group
 
 
@@ -274,6 +275,17 @@ def _add(waiting: Waiting, row: Row[Any]) -> None:
     waiting.most_left = max(waiting.most_left or 0, row.most_left)
     waiting.ids = sorted({*waiting.ids, *row.ids})
     waiting.error_class = waiting.error_class or row.error_class
+
+
+def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, most: int) -> None:
+    """Add when ``most`` of the jobs of each that wait have failed so."""
+    told = failed_so(database, {one.fingerprint: one.waiting.ids[:most] for one in groups}, now)
+    for group in groups:
+        when = told.get(group.fingerprint, FailedSo())
+        # What waits is read once for all who look: it stays as it is.
+        group.waiting = replace(
+            group.waiting, told=when.jobs, first_at=when.first_at, last_at=when.last_at
+        )
 
 
 def _detail(database: Database, groups: Sequence[Group], bound: int) -> None:

@@ -65,13 +65,16 @@ FROM json_each(:fingerprints) f LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
 reworded(
     failed_so._FAILED_SO,
     """
-SELECT count(newest) AS jobs, min(newest) AS "first_at [instant_text]",
+SELECT fingerprint, count(newest) AS jobs, min(newest) AS "first_at [instant_text]",
   max(newest) AS "last_at [instant_text]"
 FROM (
-  SELECT max(+e.created_at) AS newest FROM json_each(:ids) w JOIN job_events e ON e.job_id = w.value
-  WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = :fingerprint
+  SELECT f.value AS fingerprint, max(+e.created_at) AS newest
+  FROM json_each(:ids) w JOIN json_each(:fingerprints) f ON f.key = w.key
+  JOIN job_events e ON e.job_id = w.value
+  WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = f.value
     AND e.created_at >= :lately AND e.created_at < :tomorrow
-  GROUP BY w.value)
+  GROUP BY w.key)
+GROUP BY 1
 """,
 )
 

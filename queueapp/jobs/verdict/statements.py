@@ -137,9 +137,9 @@ WITH lines AS MATERIALIZED (
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
-  SELECT id, created_at, data->>'since' AS since, {object_or_null("data->'all'")} AS whole,
-    CASE WHEN (jsonb_typeof(data->'all') = 'object') IS NOT TRUE
-        OR created_at > statement_timestamp() - interval '630 s' THEN data->'kinds' END AS kinds
+  SELECT id, created_at, data->>'since' AS since, data->'all' AS whole,
+    CASE WHEN NOT data ? 'all' OR created_at > statement_timestamp() - interval '630 s'
+      THEN data->'kinds' END AS kinds
   FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
 ),
 run_lines AS MATERIALIZED (

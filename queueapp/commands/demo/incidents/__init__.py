@@ -46,6 +46,7 @@ _WIDTH = 92
     type=click.IntRange(100, 100_000),
     default=RUNAWAY_JOBS,
     show_default=True,
+    metavar="N",
     help="How many jobs the runaway producer has made.",
 )
 @processes.port_option

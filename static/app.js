@@ -86,16 +86,16 @@ function failed(status, retryAfter) {
 }
 
 // A question that came to nothing: what was typed into it stands in the same one when it is asked again.
-let unsaid = {};
+let givenUp = {};
 function giveUp() {
   const form = dialog.querySelector("form");
-  unsaid = { at: form?.action, reason: form?.elements.reason?.value };
+  givenUp = { at: form?.action, reason: form?.elements.reason?.value };
   dialog.close();
 }
 function sayAgain() {
   const form = dialog.querySelector("form");
   const field = form?.elements.reason;
-  if (form?.action === unsaid.at && field && !field.value) field.value = unsaid.reason ?? "";
+  if (form?.action === givenUp.at && field && !field.value) field.value = givenUp.reason ?? "";
 }
 
 // The question of an operation: the button that had the focus goes with it.
@@ -291,7 +291,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   tellAges();
 });
 document.addEventListener("queue:changed", () => {
-  unsaid = {};
+  givenUp = {};
   dialog.close();
   ticked.clear();
   say($("#live"), $("#notice").textContent.trim());

@@ -70,8 +70,8 @@ MODELS = (
     lease_schemas.Defer, lease_schemas.Release,
     operation_schemas.Operation, operation_schemas.OperationFilter,
     operation_schemas.OperationsPage, operation_schemas.OperationSummary,
-    operation_schemas.JobsCount, switches.SwitchAnswer, switches.Switches, verdict.Verdict,
-    workers.DrainAnswer,
+    operation_schemas.JobsCount, switches.HoldAnswer, switches.SwitchAnswer, switches.Switches,
+    verdict.Verdict, workers.DrainAnswer,
     answers.SystemReport, answers.SystemReading,
 )  # fmt: skip
 # What, how much, and the codes beyond it.

@@ -199,7 +199,7 @@ def test_the_list_says_what_to_see_and_to_do(runner: FlaskCliRunner) -> None:
         ((), "name one incident"),
         (("paused", "--clear"), "name one incident"),
         (("locked", "--leave"), "a lock ends with its process"),
-        (("meteor",), "'meteor' is not one of"),
+        (("meteor",), "Invalid value for '[INCIDENT]': 'meteor' is not one of"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from queueapp.jobs import deploy
 from queueapp.jobs.control import Controls
 from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
@@ -202,12 +203,8 @@ class Signs:
     @property
     def deployed_at(self) -> datetime | None:
         """When the newest release was first seen, if another was seen before it."""
-        releases: dict[str, datetime] = {}
-        for worker in self.workers:
-            release, seen = worker.told.get("release"), worker.first_seen_at
-            if release and seen:
-                releases[release] = min(seen, releases.get(release, seen))
-        return max(releases.values()) if len(releases) > 1 else None
+        found = deploy.latest((one.told.get("release"), one.first_seen_at) for one in self.workers)
+        return found.at if found else None
 
 
 @dataclass(frozen=True)

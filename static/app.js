@@ -201,6 +201,13 @@ function say(region, text) {
   }, 50);
 }
 
+// An operation that is over goes on telling of its jobs; that it is over is said once.
+let saidOver = "";
+function sayOver(text) {
+  if (text !== saidOver) say($("#live"), text);
+  saidOver = text;
+}
+
 // --- Ticks: kept by id, whatever the refresh does to the rows ---
 
 const ticked = new Set();
@@ -286,7 +293,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   }
   if (ctx.target?.id === "panel") keepFocus();
   if (isForm(ctx)) (dialog.open ? dialog : document).querySelector('[aria-invalid="true"]')?.focus();
-  if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
+  if (panel()?.matches(".operation[data-over]")) sayOver($("#operation-title").textContent);
   showTicks();
   tellAges();
 });

@@ -73,7 +73,7 @@ def test_a_cause_of_which_all_jobs_wait_is_a_group_too(session: Session) -> None
 
     [group] = groups(session)
 
-    assert (group.failed, group.all_failed, group.first_at, group.message) == (0, 0, None, None)
+    assert (group.failed, group.all_failed, group.first_at, group.sample) == (0, 0, None, "down")
     assert (group.waiting.queued, group.waiting.held) == (2, 1)
     assert group.error_class == "KeyError"
     assert group.waiting.ids == [job.id for job in jobs]

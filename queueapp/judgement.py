@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
-from queueapp.config import Settings
+from queueapp.config import Settings, needs_database_url
 from queueapp.connections import address_of
 from queueapp.database_address import place_of
 from queueapp.errors import QueueError
@@ -128,8 +128,12 @@ def _unknown(app: Flask, unread: Unread) -> Verdict:
 
 def _what_to_check(app: Flask) -> str:
     address = address_of(app)
-    if address.is_local:
+    if address.has_local_server:
         return "Is the local PostgreSQL under `instance/` running? Start the command again."
+    if address.is_local and needs_database_url(address.settings):
+        return "Set DATABASE_URL where this process is started, and start it again."
+    if address.is_local:
+        return "Do one of what it names, then start the command again."
     place = place_of(address.settings.database_url)
     if address.settings.is_sqlite:
         return f"Is the file {place} there, and can it be written? `flask system` tells more."

@@ -71,8 +71,8 @@ MODELS = (
     lease_schemas.Defer, lease_schemas.Release,
     operation_model.Operation, operation_schemas.OperationFilter,
     operation_model.OperationsPage, operation_model.OperationSummary,
-    operation_model.JobsCount, switches.SwitchAnswer, switches.Switches, verdict.Verdict,
-    workers.DrainAnswer,
+    operation_model.JobsCount, switches.HoldAnswer, switches.SwitchAnswer, switches.Switches,
+    verdict.Verdict, workers.DrainAnswer,
     answers.SystemReport, answers.SystemReading,
 )  # fmt: skip
 # What, how much, and the codes beyond it.

@@ -94,7 +94,8 @@ def _histogram(name: str, event: str) -> str:
 
 _COLUMNS = "xid, id, kind, event, attempt, data, created_at"
 # A minute's line tells of the time since the one before it, also where something that is counted
-# late happened earlier: ``since`` is of what is not.
+# late happened earlier: ``since`` is of what is not. Numbers that this server has not come to are
+# another's, from which pg_dump has brought the ledger.
 _READ = f"""
 WITH news AS MATERIALIZED (
   SELECT * FROM (
@@ -105,6 +106,7 @@ WITH news AS MATERIALIZED (
      ORDER BY e.xid, e.id LIMIT %(limit)s)
     UNION ALL
     (SELECT {_COLUMNS}, false FROM job_events WHERE (xid, id) > (%(xid)s::xid8, %(id)s)
+       AND xid < pg_snapshot_xmax(pg_current_snapshot())
      ORDER BY xid, id LIMIT %(limit)s)
   ) n ORDER BY n.xid, n.id LIMIT %(limit)s
 ),

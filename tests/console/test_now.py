@@ -57,6 +57,8 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     assert "Next: Look at the longest runs, and cancel what is stuck." in shown
     assert '<a href="/#longest">Look at the longest runs' in page
     assert page.index('id="longest"') < page.index(f'id="longest-{slow.id}"')
+    # Where the step leads there is the verb that it names.
+    assert f'href="/jobs/{slow.id}/cancel"' in page[page.index(f'id="longest-{slow.id}"') :]
     # What one verb helps against has its button there.
     assert "Cancel 1 run of demo.echo" in shown
     assert f'href="/jobs/bulk?verb=cancel&amp;id={slow.id}"' in page

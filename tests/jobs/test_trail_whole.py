@@ -35,7 +35,7 @@ def test_every_event_is_an_act_or_no_deed_of_people() -> None:
 
 
 def test_whatever_people_have_done_is_in_the_trail(session: Session) -> None:
-    ana: Any = {"actor": "user:ana", "reason": "because"}
+    ana: dict[str, Any] = {"actor": "user:ana", "reason": "because"}
     failed = [make_job(session, Status.FAILED).id for _ in range(2)]
     waiting = [make_job(session).id for _ in range(4)]
     running = [make_job(session, Status.RUNNING) for _ in range(2)]

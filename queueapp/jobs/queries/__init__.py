@@ -10,7 +10,7 @@ from queueapp.jobs.queries.bodies import Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
 from queueapp.jobs.queries.counting import Counted, Split, count_jobs, split_jobs
-from queueapp.jobs.queries.deploys import Deploy, last_deploy
+from queueapp.jobs.queries.deploys import last_deploy
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
@@ -65,7 +65,6 @@ __all__ = [
     "Body",
     "Counted",
     "Cursor",
-    "Deploy",
     "Did",
     "EventFilter",
     "EventPage",

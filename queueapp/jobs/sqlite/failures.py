@@ -100,7 +100,7 @@ reworded(
 SELECT data ->> 'release' AS release, min(created_at) AS "first_at [instant_text]"
 FROM job_events
 WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :lately
-  AND data ->> 'release' IS NOT NULL
+  AND trim(data ->> 'release') <> ''
 GROUP BY 1 ORDER BY 2 DESC LIMIT 2
 """,
 )

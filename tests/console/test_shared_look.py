@@ -187,3 +187,22 @@ def test_what_is_shared_holds_no_connection(sharing: Flask) -> None:
     with sharing.app_context():
         pool: Any = db.engine.pool
     assert pool.checkedout() == 0
+
+
+@pytest.mark.postgresql("statements")
+def test_the_numbers_of_a_filter_are_counted_once_for_all_tabs(
+    sharing: Flask, session: Any
+) -> None:
+    make_job(session, Status.FAILED)
+    session.commit()
+    sharing.extensions["queue_pulse"].life_s = 600.0
+    client, path = sharing.test_client(), "/jobs?kind=demo.echo"
+    with sharing.app_context():
+        engine = db.engine
+
+    with statements_of(engine) as sent:
+        tabs = [client.get(path, headers=PANEL | {"Queue-Timer": "1"}) for _ in range(5)]
+
+    assert {tab.status_code for tab in tabs} == {200}
+    assert len({tab.text for tab in tabs}) == 1
+    assert len([text for text, _ in sent if "GROUP BY jobs.status" in text]) == 1

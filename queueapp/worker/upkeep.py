@@ -188,8 +188,7 @@ class Upkeep:
     def write_stats(self) -> float:
         """Write the minute's statistics, if no other worker has."""
         with self._line.transaction() as connection:
-            read = minute_stats.write(connection, actor=f"housekeeping:{self._terms.name}")
-        return 1.0 if read >= minute_stats.EVENTS_A_LINE else float(minute_stats.EVERY_S)
+            return minute_stats.write(connection, actor=f"housekeeping:{self._terms.name}")
 
     def purge(self) -> float:
         """Remove rows that retention no longer keeps, for a bounded time."""

@@ -76,6 +76,14 @@ def test_the_last_hour_is_told_from_the_minutes_statistics(
     assert "25 % 4 of 16, retries included" in one
     assert "w1:1:aa" in one
     assert "as the workers counted it" in one
+    assert "not counted" not in words(page) + one
+
+
+def test_an_hour_that_nobody_counts_on_says_so(console: Console, session: Session) -> None:
+    Scene(session).minutes(5, succeeded=6, upto=200)
+
+    for path in ("/kinds", f"/kinds/{ECHO}"):
+        assert "counted it; what came after that is not counted" in words(console.get(path))
 
 
 def test_the_hour_is_summed_up_once_a_minute(

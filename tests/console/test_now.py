@@ -57,6 +57,8 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     assert "Next: Look at the longest runs, and cancel what is stuck." in shown
     assert '<a href="/#longest">Look at the longest runs' in page
     assert page.index('id="longest"') < page.index(f'id="longest-{slow.id}"')
+    # Where the step leads there is the verb that it names.
+    assert f'href="/jobs/{slow.id}/cancel"' in page[page.index(f'id="longest-{slow.id}"') :]
     # What one verb helps against has its button there.
     assert "Cancel 1 run of demo.echo" in shown
     assert f'href="/jobs/bulk?verb=cancel&amp;id={slow.id}"' in page
@@ -113,6 +115,21 @@ def test_before_a_minute_is_counted_nothing_is_called_zero(console: Console, sce
     assert "No minute has been counted yet." in shown
     row = re.findall(r'<tr id="kind-demo.echo".*?</tr>', kinds, re.DOTALL)[0]
     assert words(row).startswith(f"{ECHO} 1 0 0 0 – – – – –")
+
+
+def test_a_pace_that_nobody_counts_any_more_is_a_dash_with_the_reason(
+    console: Console, scene: Scene
+) -> None:
+    """Every worker has died; nothing is due, so it is green."""
+    scene.worker(since=3600, stopped=130)
+    scene.minutes(enqueued=62, succeeded=62, upto=130)
+    scene.ended(140)
+
+    shown = words(console.get("/"))
+
+    assert "Nothing is due · no worker is alive." in shown
+    for name in ("came and ended per minute", "attempts that failed, 10 min"):
+        assert re.search(rf"{name} – not counted since \d\d:\d\d:\d\d", shown), name
 
 
 def test_a_note_stands_below_the_banner_and_a_share_leads_to_no_empty_list(

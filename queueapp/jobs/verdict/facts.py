@@ -9,8 +9,9 @@ from typing import Any
 
 from queueapp.jobs import deploy
 from queueapp.jobs.control import Controls
+from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
-from queueapp.jobs.verdict.minutes import Minute
+from queueapp.jobs.verdict.minutes import LATE_S, Minute
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import Worker
 
@@ -46,13 +47,18 @@ class Holding:
 
 @dataclass(frozen=True)
 class Running:
-    """The running jobs of a kind that have begun: the first of them and the last."""
+    """The running jobs of a kind that have begun: the first of them and the last.
+
+    ``asked``: how many were asked to stop, ``asked_at``: when the first of those was.
+    """
 
     kind: str
     jobs: int
     first_id: int
     first_at: datetime
     last_at: datetime
+    asked: int = 0
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ class Hour:
     """The minute's lines of the last hour, oldest first, as far as all is counted.
 
     ``usual_s``: p95 of a kind's run. ``at``: when the newest line was written. ``uncounted_at``:
-    the first event that no line counts.
+    the first event that no line counts, where the newest one could not take all.
     """
 
     minutes: Sequence[Minute] = ()
@@ -143,6 +149,11 @@ class Hour:
     usual_s: Mapping[str, float | None] = field(default_factory=dict)
     at: datetime | None = None
     uncounted_at: datetime | None = None
+
+    def blind_since(self, now: datetime) -> datetime | None:
+        """From when on nothing is counted, if that is so long ago that no pace of now is known."""
+        upto = self.minutes[-1].at if self.minutes else self.at
+        return upto if upto and (now - upto).total_seconds() > LATE_S else None
 
 
 @dataclass(frozen=True)
@@ -198,7 +209,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A job whose worker was lost every time that it ran."""
+    """A job whose worker was lost every time that it ran. ``asked_at``: to stop."""
 
     id: int
     kind: str
@@ -207,6 +218,7 @@ class Suspect:
     holders: Sequence[str]
     first_at: datetime
     last_at: datetime
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,8 @@ class Group:
     """Failures with one cause. ``ever_at``: the first of them that there is still a row of.
 
     ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last. ``retrying``: jobs to
-    be tried again, on hold or not; ``lately``: those, and the failures of an hour.
+    be tried again, on hold or not, ``anew`` of them because a person retried them; ``lately``:
+    those, and the failures of an hour.
     """
 
     fingerprint: str | None
@@ -228,16 +241,21 @@ class Group:
     ever_at: datetime | None
     sample: int
     lately: int = 0
+    anew: int = 0
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when."""
+    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when.
+
+    ``is_cut``: more jobs wait than were looked at.
+    """
 
     groups: Sequence[Group] = ()
     failed: int = 0
     retrying: int = 0
     back_to: datetime | None = None
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -252,7 +270,10 @@ class System:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that one verdict is made from; None: the part could not be read (see ``unread``)."""
+    """All that one verdict is made from; None: the part could not be read (see ``unread``).
+
+    ``lock``: what is waited for; only looked for where nothing ends.
+    """
 
     now: datetime
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -264,6 +285,7 @@ class Facts:
     suspects: Sequence[Suspect] | None = None
     groups: Groups | None = None
     system: System | None = None
+    lock: Blocker | None = None
     unread: tuple[Unread, ...] = ()
 
     def age_s(self, at: datetime | None) -> float:

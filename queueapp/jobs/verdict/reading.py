@@ -11,6 +11,7 @@ from queueapp.jobs import partitions
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.queries.attempted import Reading, tried
+from queueapp.jobs.queries.blocked import Blocker, blocker
 from queueapp.jobs.queries.bounds import bound_reads
 from queueapp.jobs.queries.clock import database_now
 from queueapp.jobs.queries.oldest import transactions
@@ -31,7 +32,7 @@ from queueapp.jobs.verdict.facts import (
     System,
 )
 from queueapp.jobs.verdict.findings import Unread
-from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
+from queueapp.jobs.verdict.minutes import LATE_S, instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import days_around, signs
 from queueapp.jobs.why.words import span
@@ -42,8 +43,9 @@ T = TypeVar("T")
 
 # How long one reading may take; what takes longer is not known.
 READING_S = 2.0
-# The workers write a line a minute, whatever happens: without any for so long something is wrong.
-LINES_LATE_S = 300.0
+# Workers that have just begun, perhaps all at once, are given longer for the first one.
+FIRST_LINE_S = 300.0
+_LATE = f"{LATE_S / 60:.0f} minutes"
 # Kinds on hold whose jobs are looked for.
 MOST_HOLDS = 1_000
 
@@ -101,6 +103,7 @@ class _Reader:
             suspects=self._part("suspects", self._suspects),
             groups=self._part("failures", self._groups),
             system=self._part("system", self._system),
+            lock=self._lock(line, now, thresholds),
         )
         if late := _late(facts):
             self._unread.append(late)
@@ -146,7 +149,8 @@ class _Reader:
                 for each in row.holders or ()
             ],
             kinds=[
-                _with_instants(Running, each, "first_at", "last_at") for each in row.kinds or ()
+                _with_instants(Running, each, "first_at", "last_at", "asked_at")
+                for each in row.kinds or ()
             ],
             held=[_with_instants(HeldKind, each, "at") for each in row.held or ()],
             ended_at=row.ended_at,
@@ -176,12 +180,21 @@ class _Reader:
     def _groups(self) -> Groups:
         row: Any = run(self._database, statements.GROUPS_OF)[0]
         groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
-        return Groups(groups, row.failed, row.retrying, row.back_to)
+        return Groups(groups, row.failed, row.retrying, row.back_to, row.is_cut)
 
     def _system(self) -> System:
         open_ = transactions(self._database)
         days_ahead = partitions.days_ahead(self._database)
         return System(days_ahead, open_.oldest_s, open_.hidden, open_.role)
+
+    def _lock(self, line: Line | None, now: datetime, limits: Thresholds) -> Blocker | None:
+        """Who keeps us waiting; it is asked where nothing ends, or the line cannot be read."""
+        ended_at = line.ended_at if line else None
+        if line and ended_at and (now - ended_at).total_seconds() <= limits.quiet:
+            return None
+        if line and not line.heads and not line.running:
+            return None
+        return tried(self._database, blocker, seconds=READING_S).value
 
     @property
     def _near(self) -> dict[str, datetime]:
@@ -204,19 +217,20 @@ def _late(facts: Facts) -> Unread | None:
         return None
     live = facts.signs.live(facts.now)
     since = min((one.first_seen_at for one in live if one.first_seen_at), default=None)
-    if facts.age_s(since) <= LINES_LATE_S:
+    at = facts.hour.at
+    is_first = since is not None and (at is None or at < since)
+    if facts.age_s(since) <= (FIRST_LINE_S if is_first else LATE_S):
         return None
-    if facts.hour.at is None or facts.age_s(facts.hour.at) > LINES_LATE_S:
+    if at is None or facts.age_s(at) > LATE_S:
         if all(one.is_elsewhere for one in live):
             return Unread("minutes", "no `flask work` is alive to count what ends")
-        return Unread("minutes", "no worker has written the minute's statistics for five minutes")
+        return Unread("minutes", f"no worker has written the minute's statistics for {_LATE}")
     uncounted_s = facts.age_s(facts.hour.uncounted_at)
-    if uncounted_s <= LINES_LATE_S:
+    if uncounted_s <= LATE_S:
         return None
     return Unread(
         "minutes",
-        f"what has happened for {span(uncounted_s)} is not counted yet: a transaction that has"
-        " written something is still open, or the workers cannot keep up",
+        f"what has happened for {span(uncounted_s)} is not counted yet: the workers cannot keep up",
     )
 
 

@@ -10,6 +10,7 @@ from queueapp.jobs.verdict.facts import Facts, Holding
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import (
     Minute,
+    about,
     last,
     lasting_since,
     p95_s,
@@ -130,7 +131,8 @@ def falling_behind(facts: Facts) -> Said | None:
     alone = f", without new jobs in {span(drain_s)}" if drain_s and drain_s >= 60 else ""
     return Said(
         Level.AMBER,
-        f"In {BEHIND_S / 60:.0f} minutes {counted(arrived, 'job')} came{named} and {ended:,} ended;"
+        f"In {about(minutes, facts.now, BEHIND_S)} minutes {counted(arrived, 'job')} came{named} and"
+        f" {ended:,} ended;"
         f" {due(line.due)}, the oldest for {span(waited)}, longer than before. At"
         f" these rates the line never empties{alone}.",
         lasting_since(hour.minutes, lambda minute: minute.arrived > minute.ended),

@@ -82,6 +82,11 @@ class Criteria:
         return bool(self.given)
 
     @property
+    def narrows_within(self) -> bool:
+        """Whether anything but a status or a view was asked for."""
+        return any(name != "status" for name in self.given)
+
+    @property
     def payload(self) -> list[str]:
         """The fields of the payload as a form has them: ``path=value``."""
         return [

@@ -29,11 +29,11 @@ from queueapp.console.sparks import Spark, spark_of
 from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
+from queueapp.jobs.deploy import Deploy
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import (
     COUNT_LIMIT,
-    Deploy,
     Field,
     Group,
     JobFilter,

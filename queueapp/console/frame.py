@@ -10,7 +10,9 @@ from urllib.parse import quote, urlencode
 
 from flask import Flask, Response, current_app, g, request
 
-from queueapp.auth import Permission
+from queueapp.auth import Permission, Principal
+from queueapp.auth.access import somebody_may
+from queueapp.auth.roles import people_who_may
 from queueapp.config import Settings
 from queueapp.console import back, places, preferences
 from queueapp.console.blueprint import bp
@@ -53,14 +55,25 @@ def _frame() -> dict[str, Any]:
         "is_drill": settings.drill,
         "principal": principal,
         "is_signed_in": g.get("is_signed_in", False),
-        "may_act": principal is not None and principal.may(Permission.ACT),
-        "may_admin": principal is not None and principal.may(Permission.ADMIN),
+        **_buttons("act", principal, Permission.ACT),
+        **_buttons("admin", principal, Permission.ADMIN),
         "here": _here(),
         "reloading_here": _here(refresh="10"),
         "done_from_address": _done,
         "form": FRESH,
         "came_from": back.referrer,
     }
+
+
+def _buttons(name: str, principal: Principal | None, needed: Permission) -> dict[str, Any]:
+    """Whether the reader may press them, whether they are shown, and for whom they are.
+
+    Who may not sees them, out of use, if anybody of the team may; else there is nothing to see.
+    """
+    may = principal is not None and principal.may(needed)
+    shown = may or (principal is not None and somebody_may(needed))
+    whom = f"for {people_who_may(needed)}"
+    return {f"may_{name}": may, f"shows_{name}": shown, f"{name}_is_for": whom}
 
 
 def _here(**other: str) -> str:

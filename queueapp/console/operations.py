@@ -24,6 +24,7 @@ from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
+from queueapp.console.moved_jobs import OPEN, fates_of, rows_of
 from queueapp.console.operation_story import (
     WORDS,
     filter_of,
@@ -35,7 +36,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
-from queueapp.console.readings import Reading, bounded, noticed, tried
+from queueapp.console.readings import bounded, noticed, tried
 from queueapp.errors import (
     BadRequest,
     OperationBusy,
@@ -50,7 +51,6 @@ from queueapp.jobs.queries import Pulse
 from queueapp.jobs.status import FINAL, Status
 
 SAMPLE = 10
-MOVED_ROWS = 50
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
@@ -190,6 +190,7 @@ def _context(
     if made.state == "planned":
         ids = tried(session, operations.sample_of, made, SAMPLE).value or []
     sample = queries.heads_of(session, ids)
+    fates = fates_of(session, made)
     alike = list_of(made.asked) if made.undoes is None else None
     limit = current_principal().most_jobs
     return {
@@ -204,8 +205,10 @@ def _context(
         "filter": filter_of(made.asked),
         "place": place_of(made),
         "others": others_of(made),
-        "moved": _moved(session, made, now, place),
+        "moved": rows_of(session, made, now, place),
         "place_of_jobs": place,
+        "fates": fates,
+        "goes_on": any(name in OPEN for name, _ in fates.value or ()),
         "no_undo": operations.why_not_undone(made) if made.is_over and made.moved else None,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
         "again_url": _again(made, alike),
@@ -216,19 +219,6 @@ def _context(
         "final": FINAL,
         "reason_length": REASON_LENGTH,
     }
-
-
-def _moved(session: Session, made: Operation, now: datetime, place: Mark | None) -> Reading[Any]:
-    """Some of the jobs that it has moved, each with its row as it is now; where the next are."""
-    if not made.is_over or not made.moved:
-        return Reading(([], None))
-    found = tried(session, operations.moved_by, made, after=place, limit=MOVED_ROWS)
-    if found.value is None:
-        return Reading(None, found.reason)
-    ids, more = found.value
-    heads = {job.id: job for job in queries.heads_of(session, ids)}
-    rows = [(i, heads.get(i), i in heads and shown_status(heads[i], now)) for i in ids]
-    return Reading((rows, more))
 
 
 def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:

@@ -123,6 +123,7 @@ def _ask(session: Session, criteria: Criteria, form: Form = FRESH, *, reason: st
         as_of=now,
         criteria=criteria,
         number=number,
+        scan_limit=queries.SCAN_LIMIT,
         wider=_wider(criteria),
         verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
         needs_admin=_is_beyond(criteria),

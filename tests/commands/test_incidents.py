@@ -30,6 +30,7 @@ from queueapp.jobs import audit, control, transitions
 from queueapp.jobs.models import Job, JobEvent
 from tests.console.conftest import words
 from tests.factories import make_job
+from tests.live.processes import until
 from tests.scenes import Scene, ago
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +119,51 @@ def test_after_a_roll_back_retried_jobs_end_it(
     assert found["notes"][0].startswith("Failing is over: ")
 
 
+def test_right_after_what_the_banner_advises_it_advises_something_else(
+    client: FlaskClient, session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And minutes after it the drill goes well."""
+    monkeypatch.setattr("queueapp.commands.demo.incidents.cast._LINE_S", 0.0)
+    stage = make(session, "poison")
+    with Cast(stage, database_url) as played:
+        ids = session.scalars(sa.select(Job.id).where(Job.error_class == "TemplateError")).all()
+        assert len(transitions.cancel(session, ids, actor="user:ana")) == 212
+        session.commit()
+        after = verdict(client)
+        for _ in range(20):
+            played.tick()
+        later = verdict(client)
+
+    assert "no job of it is failed or waits for a retry any more" in after["sentence"]
+    assert "this clears by itself by " in after["sentence"]
+    assert after["next_step"].startswith("Nothing more")
+    assert (later["level"], later["rule"]) == ("green", "healthy")
+    clear(session)
+
+    stage = make(session, "retry-storm")
+    with Cast(stage, database_url) as played:
+        control.hold_kind(session, MAIL, actor="user:ana", reason="it is down")
+        session.commit()
+        played.tick()
+        held = verdict(client)
+        control.unhold_kind(session, MAIL, actor="user:ana", spread_s=600)
+        session.commit()
+        after = verdict(client)
+
+    assert held["next_step"].startswith("Unhold it when")
+    assert "its hold was lifted by user:ana 0." in after["sentence"]
+    assert after["next_step"].startswith("Wait two minutes")
+    clear(session)
+
+    make(session, "bad-deploy")
+    ids = session.scalars(sa.select(Job.id).where(Job.status == "failed")).all()
+    transitions.requeue(session, ids, actor="user:ana")
+    session.commit()
+    after = verdict(client)
+    assert "all of its jobs were retried" in after["sentence"]
+    assert after["next_step"].startswith("Wait for what they come to")
+
+
 def test_an_incident_is_left_and_removed_by_command(
     runner: FlaskCliRunner, client: FlaskClient, session: Session
 ) -> None:
@@ -153,7 +199,7 @@ def test_the_list_says_what_to_see_and_to_do(runner: FlaskCliRunner) -> None:
         ((), "name one incident"),
         (("paused", "--clear"), "name one incident"),
         (("locked", "--leave"), "a lock ends with its process"),
-        (("meteor",), "'meteor' is not one of"),
+        (("meteor",), "Invalid value for '[INCIDENT]': 'meteor' is not one of"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -367,6 +413,16 @@ def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
             locks = _reading(client, "locks")
 
         assert "(psql, " in locks["sentence"]
+        # What the verdict blames is bad there, and nothing else is said to be the cause.
+        found = until(lambda: _of_lock(client), "the lock is named")
+        assert re.search(
+            r"3 connections of the queue wait for a lock that psql \(pid \d+, role \w+\) holds, in"
+            r" a transaction open since 20.* UTC, for \d",
+            found["sentence"],
+        )
+        assert (found["rule"], found["also"]) == ("stalled", [])
+        assert found["next_path"] == "/system#reading-locks"
+        assert _reading(client, "locks")["tone"] == "bad"
         # As the page says; then workers go on by themselves.
         end = locks["command"].rstrip(";")
         with Cast(stage, database_url, is_blocked=waits) as cast:
@@ -379,6 +435,11 @@ def test_the_lock_keeps_everybody_from_claiming_and_is_seen(
             cast.tick()
     assert count(session, Job.status == "succeeded") == 11
     assert "No connection" in _reading(client, "locks")["sentence"]
+
+
+def _of_lock(client: FlaskClient) -> dict[str, Any] | None:
+    found = verdict(client)
+    return found if found["evidence"]["lock_waits"] == 3 else None
 
 
 def _reading(client: FlaskClient, code: str) -> dict[str, Any]:

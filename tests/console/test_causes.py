@@ -63,7 +63,8 @@ def test_causes_are_listed_with_what_the_window_was(
     text = words(page)
     assert "The newest 3 failures, back to" in text
     assert [*re.findall(r'href="/errors/([0-9a-f]{16})"', page)] == [common, rare]
-    assert "no <account> ?" in text
+    assert "e.g. no <account> 9" in text
+    assert 'title="no &lt;account&gt; ?"' in page
     row = words(page[page.index(f'id="cause-{common}"') : page.index(f'id="cause-{rare}"')])
     assert "2 of 3 67 %" in row
     assert "1 3 attempts left" in row
@@ -107,6 +108,54 @@ def test_a_cause_that_is_only_retried_says_since_when(
     monkeypatch.setattr(failures, "TOLD", 2)
     text = words(console.get(f"/errors/{fingerprint}"))
     assert "of 1 that wait it is not looked up last seen 1h 06m ago, or later" in text
+
+
+def test_each_cause_is_told_by_a_message_as_it_stands_on_a_job(
+    console: Console, session: Session
+) -> None:
+    """Blanked, these messages say nothing: all there is of them varies."""
+    for message, verb in (("'region'", "fail"), ("10.0.0.7 answered 503", "retry")):
+        fail(session, message, verb=verb)
+    fail(session, "the disk is full")
+    fail(session, "<img src=x hx-get=/boom> 'x'\nsecond line " + "x" * 400)
+    session.commit()
+
+    page = console.get("/errors")
+
+    text = words(page)
+    for told in ("e.g. 'region'", "e.g. 10.0.0.7 answered 503", "KeyError the disk is full"):
+        assert told in text, told
+    assert "e.g. <img src=x hx-get=/boom> 'x' demo.echo" in text
+    assert "<img src=x" not in page
+    assert "second line" not in text
+
+
+def test_on_the_first_page_errors_of_one_class_are_told_apart(
+    console: Console, session: Session
+) -> None:
+    causes = {
+        fail(session, text, verb=verb)
+        for text, verb in (("the <disk> is full", "fail"), ("7 of 9\nmore", "retry"))
+    }
+    waits = sa.update(Job).where(Job.status == "queued")
+    session.execute(waits.values(available_at=ago(-3_600)))
+    session.commit()
+
+    page = console.get("/")
+
+    rows = [
+        words(row)
+        for one in causes
+        for row in re.findall(rf'<tr id="group-{one}">.*?</tr>', page, re.DOTALL)
+    ]
+    # The second says when it failed last, though each of its jobs is tried again.
+    assert {re.sub(r"\b[0-9a-f]{6} ", "", row) for row in rows} == {
+        "KeyError the <disk> is full demo.echo 1 0 0s",
+        "KeyError 7 of 9 demo.echo 0 1 0s",
+    }
+    session.execute(sa.update(JobEvent).values(created_at=ago(3 * 86_400)))
+    session.commit()
+    assert "7 of 9 demo.echo 0 1 –" in words(console.get("/"))
 
 
 def test_in_the_list_it_says_so_of_the_first_that_wait(

@@ -68,7 +68,7 @@ def test_the_last_hour_is_told_from_the_minutes_statistics(
     page = console.get("/kinds")
     one = words(console.get(f"/kinds/{ECHO}"))
 
-    assert f"{ECHO} 0 0 0 0 18 14 25 % 8 ms / 4.10 s 1 ms / 1.02 s" in row_of(page, ECHO)
+    assert f"{ECHO} 0 0 0 0 18 14 25 % ≤ 8 ms / ≤ 4.10 s ≤ 1 ms / ≤ 1.02 s" in row_of(page, ECHO)
     # Nothing was counted of it, which is not the same as not counted.
     assert row_of(page, "demo.fail").startswith("demo.fail 0 0 0 0 0 0 – – –")
     assert "in 18 created" in one

@@ -57,6 +57,8 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     assert "Next: Look at the longest runs, and cancel what is stuck." in shown
     assert '<a href="/#longest">Look at the longest runs' in page
     assert page.index('id="longest"') < page.index(f'id="longest-{slow.id}"')
+    # Where the step leads there is the verb that it names.
+    assert f'href="/jobs/{slow.id}/cancel"' in page[page.index(f'id="longest-{slow.id}"') :]
     # What one verb helps against has its button there.
     assert "Cancel 1 run of demo.echo" in shown
     assert f'href="/jobs/bulk?verb=cancel&amp;id={slow.id}"' in page
@@ -148,14 +150,19 @@ def test_a_note_stands_below_the_banner_and_a_share_leads_to_no_empty_list(
 
 
 def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: Scene) -> None:
-    scene.minutes(3, succeeded=7, failed=2, wait={"12": 9})
+    scene.minutes(3, succeeded=7, failed=2, retry_scheduled=40, wait={"12": 9})
     make_job(scene.session)
     scene.session.commit()
 
     page = console.get("/")
 
-    assert words(page).count(" 7 2 0 4.10 s") == 3
+    assert words(page).count(" 7 0 40 2 4.10 s") == 3
     assert page.count("<g data-minute") == 3
+    # What fails and is to be tried again is a part of the picture, with a name.
+    plot = page.partition("<g data-minute")[2].partition("</svg>")[0]
+    assert plot.count('data-look="retrying"') == plot.count('data-look="failed"') == 3
+    assert "failed, to be retried 120" in words(page)
+    assert "failed for good 6" in words(page)
     assert "95 of 100 waited at most 4.10 s" in words(page)
 
 
@@ -185,7 +192,7 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
 
     page = console.get("/")
 
-    assert "KeyError a.k2 and 2 more 3 0 1m 0" in words(page)
+    assert "KeyError no such thing a.k2 and 2 more 3 0 1m 0" in words(page)
     assert "OSError demo.echo 0 1 –" in words(page)
     assert "the error aa" not in page
     assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)

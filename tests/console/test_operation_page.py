@@ -13,11 +13,12 @@ from sqlalchemy.orm import Session
 
 from queueapp.console import operations as views
 from queueapp.jobs import operations, transitions
+from queueapp.jobs.claim import Claim
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
-from tests.console.conftest import PANEL, Console, stands_beside, words
+from tests.console.conftest import PANEL, Console, job_ids, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 
@@ -67,6 +68,9 @@ def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Se
     assert 'href="/jobs?status=failed&amp;kind=demo.echo"' in page
     assert f'href="/api{address}"' in page
     assert 'name="count"' not in page
+    # Beside the button that begins it, and no part of its form.
+    begin = page[page.index('<form id="begin"') :].partition("</form>")[0]
+    assert re.search('<button[^>]* form="stop">Leave as it is</button>', begin)
     assert statuses(session) == ["failed"] * 12
 
 
@@ -217,6 +221,42 @@ def test_a_canary_that_did_not_pass_says_so(console: Console, session: Session) 
         shown = words(console.get(page))
         assert "anary stopped: 0 of 5 succeeded" in shown, page
         assert "canary_failed" not in shown
+
+
+def end(session: Session, claim: Claim, verb: str, **fields: Any) -> None:
+    transitions.settle(session, [outcome(claim, verb, **fields)], actor=HOLDER.name)
+    session.commit()
+
+
+def test_what_became_of_the_jobs_is_told_and_leads_to_them(
+    console: Console, session: Session
+) -> None:
+    address, ids = plan(session, 7)
+    number = address.rpartition("/")[2]
+    assert 'id="fates"' not in console.get(address)
+    console.post(f"{address}/apply")
+    for job, verb in zip(ids, ("succeed", "succeed", "fail"), strict=False):
+        end(session, claim_one(session, job), verb)
+    end(session, claim_one(session, ids[3]), "retry", delay_s=60)
+    running = claim_one(session, ids[4])
+    session.commit()
+
+    page = console.get(address)
+
+    said = "They are now: succeeded 2 failed 1 running 1 queued 3 retrying 1"
+    assert said in words(page)
+    for status, count in (("succeeded", 2), ("queued", 3), ("retrying", 1)):
+        link = f"/jobs?status={status}&operation={number}"
+        assert f'href="{link.replace("&", "&amp;")}"' in page
+        assert len(job_ids(console.get(link))) == count
+    # It goes on until none of them is open.
+    assert 'hx-trigger="every 5s, refresh"' in page
+    transitions.cancel(session, [ids[3], *ids[5:]], actor="user:ana")
+    session.execute(sa.delete(Job).where(Job.id == ids[0]))
+    end(session, running, "succeed")
+    page = console.get(address)
+    assert "They are now: succeeded 2 failed 1 cancelled 3 gone 1" in words(page)
+    assert 'hx-trigger="refresh"' in page
 
 
 def test_an_operation_that_is_none_is_not_there(console: Console) -> None:

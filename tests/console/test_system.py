@@ -19,16 +19,18 @@ from sqlalchemy.orm import Session
 from queueapp.auth import Role
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
-from queueapp.jobs.models import JobEvent
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event
-from queueapp.jobs.system import activity, report, told
+from queueapp.jobs.system import activity, claim_cost, report, told
 from queueapp.jobs.system.report import READINGS
+from queueapp.jobs.system.told import Asked
 from tests.applications import application
 from tests.console.conftest import Console, words
 from tests.console.hostile import TEXT
 from tests.factories import make_job
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
+from tests.scenes import ago
 from tests.sqlite import migrated
 
 pytestmark = pytest.mark.postgresql("what its server tells")
@@ -216,7 +218,7 @@ def test_who_blocks_the_queue_is_named(
     console: Console, session: Session, outsider: Outsider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(activity, "BLOCKED_S", 0.0)
-    make_job(session)
+    job = make_job(session)
     session.commit()
     ana, worker = outsider("psql of ana"), outsider("queueapp-work w", autocommit=True)
     ana.execute("SELECT 1 FROM jobs FOR UPDATE")
@@ -229,6 +231,35 @@ def test_who_blocks_the_queue_is_named(
     assert blocked.startswith("careful Locks 1 connection of the queue waits for a lock")
     assert f"pid {ana.info.backend_pid} (psql of ana," in blocked
     assert f"SELECT pg_terminate_backend({ana.info.backend_pid});" in blocked
+    # The same lock while the line stands still: what a red verdict blames is bad.
+    ana.rollback()
+    worker.pgconn.get_result()
+    session.execute(sa.update(Job).values(available_at=ago(70)))
+    session.commit()
+    ana.execute(f"SELECT 1 FROM jobs WHERE id = {job.id} FOR UPDATE".encode())
+    while worker.pgconn.get_result():
+        pass
+    worker.pgconn.send_query(b"UPDATE jobs SET priority = 1")
+    blocked = "ok"
+    while blocked.startswith("ok"):
+        blocked = reading(console.get("/system"), "locks")
+    assert blocked.startswith("bad Locks 1 connection of the queue waits for a lock")
+
+
+def test_what_is_to_be_vacuumed_is_held_back_only_where_something_holds_it(
+    session: Session, outsider: Outsider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_cost, "BAD_PAGES", 0)
+    monkeypatch.setattr(activity, "CAREFUL_S", 0.0)
+    free = claim_cost.claim_cost(session, Asked())
+    assert (free.tone, free.next_step, free.command) == ("bad", "Vacuum it now:", "VACUUM jobs;")
+
+    ana = outsider("psql of ana")
+    ana.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    ana.execute("SELECT 1 FROM jobs")
+    session.rollback()
+    held = claim_cost.claim_cost(session, Asked())
+    assert held.next_step == "End what holds the oldest snapshot first, then:"
 
 
 def test_autovacuum_that_is_off_is_bad(console: Console, session: Session) -> None:

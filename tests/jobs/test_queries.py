@@ -421,6 +421,7 @@ def every_read(session: Session) -> None:
     queries.last_actions(session)
     queries.marks_of_hour(session)
     for where in _filters():
+        queries.split_jobs(session, where)
         queries.list_jobs(session, where)
         queries.list_jobs(session, where, before=25_000)
         queries.list_jobs(session, where, after=25_000)
@@ -431,6 +432,7 @@ def every_read(session: Session) -> None:
     for acts in (ActFilter(), hour, ActFilter(dids=TO_QUEUE)):
         trail = queries.list_acts(session, acts, seconds=-1)
         queries.list_acts(session, acts, before=trail.older, seconds=-1)
+    queries.samples_of(session, {"f1": 7, "f2": 8}, later())
     queries.pulse_of_job(session, 7)
     for each in range(1, 7):
         why(session, each, job_timeout_s=3600)

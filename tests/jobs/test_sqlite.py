@@ -40,6 +40,7 @@ POSTGRESQL_ALONE = {
     **dict.fromkeys(
         (
             *(f"system.activity.{n}" for n in ("HOLDERS", "BLOCKED", "CONNECTIONS", "NOTIFY")),
+            "queries.blocked.BLOCKED",
             "system.activity.HIDDEN",
             *(f"system.storage.{n}" for n in ("DEAD", "SIZES", "INDEX_SIZES", "INDEXES", "IDS")),
             *(f"system.server.{n}" for n in ("READ_ONLY", "DEFAULT_DAY", "SETTINGS")),

@@ -25,14 +25,13 @@ from queueapp.commands.bench.place import Place, refuse_what_cannot_be, sweep, t
 from queueapp.commands.bench.progress import line
 from queueapp.commands.bench.report import Report
 from queueapp.commands.bench.run import Plan, Run, must_have_room
-from queueapp.commands.interruption import Interruption
+from queueapp.commands.interruption import INTERRUPTED, Interruption
 from queueapp.commands.parameters import Duration
 from queueapp.config import Settings, needs_database_url
 from queueapp.connections import Address, address_of
 from queueapp.errors import SettingError
 
 _FOLDER = "queueapp-bench-"
-_INTERRUPTED = 130
 _SHORTEST_S = 10.0
 _LONGEST_S = 3600.0
 
@@ -115,7 +114,7 @@ def _measured(app: Flask, plan: Plan, *, database: bool) -> Report:
                 return _run(place, plan, clock, home)
         except Interrupted:
             line("\nInterrupted: nothing is reported.")
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
 
 
 def _run(place: Place, plan: Plan, clock: Clock, home: Path) -> Report:

@@ -20,14 +20,13 @@ from flask import Flask
 from queueapp import local_postgres
 from queueapp.application import this_app
 from queueapp.commands.chaos.run import Plan, Run
-from queueapp.commands.interruption import Interruption
+from queueapp.commands.interruption import INTERRUPTED, Interruption
 from queueapp.commands.parameters import Duration
 from queueapp.config import needs_database_url
 from queueapp.version import VERSION
 
 _HOME = "queueapp-chaos-"
 _KEPT = "kept"
-_INTERRUPTED = 130
 
 
 def init_app(app: Flask) -> None:
@@ -84,7 +83,7 @@ def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
     if interruption.count:
         what = "nothing was judged" if run.began else "nothing had begun"
         click.echo(f"\nInterrupted: {what}.")
-        raise SystemExit(_INTERRUPTED)
+        raise SystemExit(INTERRUPTED)
     click.echo("\nBROKEN." if run.report.broken else "\nEvery invariant holds.")
     if run.report.broken:
         raise SystemExit(1)

@@ -72,7 +72,7 @@ def demo(
         stack.callback(run.end)
         processes.migrate(app)
         processes.start(app, run, port, workers=workers, also=_settings(receiver))
-        processes.introduce(app, run)
+        processes.introduce(app, run, receiver.host)
         _feed(run, receiver.host, duration)
         click.echo("Stopping")
     click.echo("Stopped")
@@ -100,7 +100,7 @@ def _settings(receiver: Receiver) -> dict[str, str]:
 
 
 def _feed(run: Running, receiver: str, duration: float | None) -> None:
-    """Post jobs and report until a signal, the end of ``duration`` or the death of a child."""
+    """Post jobs, report and keep all running until a signal or the end of ``duration``."""
     begun = reported = time.monotonic()
     for number, job in enumerate(stream.jobs(receiver, random.Random())):  # noqa: S311
         if run.stop.wait(0 if number < _FIRST_JOBS else random.uniform(0.5, 1.5) * _EVERY_S):  # noqa: S311
@@ -108,7 +108,7 @@ def _feed(run: Running, receiver: str, duration: float | None) -> None:
         now = time.monotonic()
         if duration is not None and now - begun >= duration:
             return
-        run.must_run()
+        run.keep_running()
         _post(run, job)
         if now - reported >= _REPORT_EVERY_S:
             reported = now

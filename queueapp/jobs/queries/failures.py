@@ -7,7 +7,7 @@ in line: both looks are bounded, and what they are bounded by is part of the ans
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from sqlalchemy import Row
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import blanked
+from queueapp.jobs.queries.buckets import buckets_of
 from queueapp.jobs.queries.failed_so import FailedSo, failed_so
 
 # Failures that groups are made of, and waiting jobs that are looked at.
@@ -28,7 +29,6 @@ MOST_GROUPS = 30
 # A cause of now comes before one of last week, however many jobs that one has left.
 LATELY_S = 3_600
 LATELY = timedelta(seconds=LATELY_S)
-BUCKETS = 30
 SHOWN_IDS = 10
 # Waiting jobs of one cause of which it is told when they failed.
 TOLD = 500
@@ -75,10 +75,12 @@ ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
 _ALIKE = "status = 'failed' AND error_fingerprint = f.fingerprint"
 _DETAILS = f"""
 SELECT f.fingerprint, oldest.finished_at AS first_at, newest.finished_at AS last_at,
-  newest.id AS newest_id, newest.error_class, left(newest.error_message, {_MESSAGE}) AS message,
+  newest.id AS newest_id, newest.error_class,
+  left(coalesce(newest.error_message, waits.error_message), {_MESSAGE}) AS message,
   (SELECT count(*) FROM (
      SELECT 1 FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) AS failed
-FROM unnest(%(fingerprints)s::text[]) AS f(fingerprint)
+FROM unnest(%(fingerprints)s::text[], %(waiting)s::bigint[]) AS f(fingerprint, waiting)
+LEFT JOIN jobs waits ON waits.id = f.waiting AND waits.error_fingerprint = f.fingerprint
 LEFT JOIN LATERAL (
   SELECT finished_at FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT 1) oldest ON true
 LEFT JOIN LATERAL (
@@ -135,13 +137,15 @@ class Group:
 
     ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
     ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
-    ``message``: of the newest, with ? for what varies. ``buckets``: the window's, over time.
+    ``sample``: the first line of the newest one's message, or of one that waits; ``message``: the
+    same with ? for what varies. ``buckets``: the window's, over time.
     ``lately``: those of the window that failed within LATELY, and all that wait.
     """
 
     fingerprint: str
     error_class: str | None = None
     message: str | None = None
+    sample: str | None = None
     failed: int = 0
     lately: int = 0
     all_failed: int = 0
@@ -250,20 +254,6 @@ def newest_alike(database: Database, fingerprint: str, *, limit: int = SHOWN_IDS
     return [row.id for row in run(database, _NEWEST_ALIKE, fingerprint=fingerprint, limit=limit)]
 
 
-def buckets_of(
-    instants: Iterable[datetime], start: datetime | None, end: datetime, *, number: int = BUCKETS
-) -> list[int]:
-    """How many of the instants lie in each of ``number`` equal parts of the time up to ``end``."""
-    counts = [0] * number
-    if start is None:
-        return counts
-    span = max((end - start).total_seconds(), 1.0)
-    for instant in instants:
-        place = int((instant - start).total_seconds() / span * number)
-        counts[min(max(place, 0), number - 1)] += 1
-    return counts
-
-
 def _add(waiting: Waiting, row: Row[Any]) -> None:
     if row.status == "held":
         waiting.held += row.jobs
@@ -291,9 +281,12 @@ def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, mo
 def _detail(database: Database, groups: Sequence[Group], bound: int) -> None:
     """Add what only the rows of each cause tell."""
     of = {group.fingerprint: group for group in groups}
-    for row in run(database, _DETAILS, fingerprints=list(of), bound=bound + 1):
+    waiting = [group.waiting.ids[-1] if group.waiting.ids else None for group in groups]
+    given = {"fingerprints": list(of), "waiting": waiting}
+    for row in run(database, _DETAILS, **given, bound=bound + 1):
         group = of[row.fingerprint]
         group.all_failed, group.newest_id = row.failed, row.newest_id
         group.first_at, group.last_at = row.first_at, row.last_at
         group.error_class = row.error_class or group.error_class
-        group.message = None if row.message is None else blanked(row.message)
+        if row.message is not None:
+            group.message, group.sample = blanked(row.message), row.message.partition("\n")[0]

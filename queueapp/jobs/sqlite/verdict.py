@@ -18,7 +18,8 @@ from queueapp.jobs.verdict import statements
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 _RUNNING = f"""
-SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at, timeout_s
+SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at, timeout_s,
+  cancel_requested_at
 FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 """
 _DUE = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='<=')})"
@@ -37,9 +38,11 @@ _RETRIED = f"""
 SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT {statements.TAIL}
 """
 _TRIED = f"""
-SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at
+SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at,
+  cancel_requested_at
 FROM jobs
-WHERE attempts > 0 AND (status IN ('running', 'queued') OR status = 'held' AND held_for = 'kind'
+WHERE (attempts > 0 OR error_fingerprint IS NOT NULL)
+  AND (status IN ('running', 'queued') OR status = 'held' AND held_for = 'kind'
   OR status = 'failed' AND finished_at > :day)
 ORDER BY id DESC LIMIT {statements.MOST_SOONEST}
 """
@@ -97,9 +100,10 @@ def _holding(name: str, rows: list[Row[Any]], cut: set[int]) -> dict[str, Any]:
 def _run(kind: str, rows: list[Row[Any]]) -> dict[str, Any]:
     first = min(rows, key=lambda row: (row.started_at, row.id))
     last_at = max(row.started_at for row in rows)
+    asked = [row.cancel_requested_at for row in rows if row.cancel_requested_at]
     return {
         "kind": kind, "jobs": len(rows), "first_id": first.id, "first_at": first.started_at,
-        "last_at": last_at,
+        "last_at": last_at, "asked": len(asked), "asked_at": min(asked, default=None),
     }  # fmt: skip
 
 
@@ -143,7 +147,7 @@ def _ended_at(connection: Connection) -> datetime | None:
 
 @instead_of(statements.SUSPECTS)
 def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
-    names = ("id", "kind", "status", "times", "holders", "first_at", "last_at")
+    names = ("id", "kind", "status", "times", "holders", "first_at", "last_at", "asked_at")
     now, found = clock(), []
     for job in fetch(connection, _TRIED, day=now - timedelta(hours=1)):
         blamed = job.status == "running" or job.error_class == "LeaseLost"
@@ -159,7 +163,7 @@ def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
                 break
         if len(lost) >= statements.KILLED:
             holders = [line.data["holder"] for line in lost]
-            at = (lost[0].created_at, lost[-1].created_at)
+            at = (lost[0].created_at, lost[-1].created_at, job.cancel_requested_at)
             found.append((job.id, job.kind, job.status, len(lost), holders, *at))
     return made(names, sorted(found, key=lambda one: (-one[3], one[0]))[:10])
 
@@ -169,12 +173,8 @@ def _groups(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     now = clock()
     rows = fetch(connection, _TRIED, day=now - timedelta(hours=24))
     failed = [row for row in rows if row.status == "failed"]
-    later = (
-        row
-        for row in rows
-        if row.status == "held" or (row.status == "queued" and row.available_at > now)
-    )
-    retrying = [row for row in later if row.error_fingerprint is not None]
+    waiting = (row for row in rows if row.status in ("queued", "held"))
+    retrying = [row for row in waiting if row.error_fingerprint is not None]
     groups = [
         _group(connection, fingerprint, found)
         for fingerprint, found in _by([*failed, *retrying], "error_fingerprint").items()
@@ -187,7 +187,7 @@ def _groups(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     back_to = min((row.finished_at for row in failed), default=None)
     return row_of(
         failed=len(failed), retrying=len(retrying), back_to=back_to,
-        groups=groups[: statements.GROUPS],
+        groups=groups[: statements.GROUPS], is_cut=len(rows) >= statements.MOST_SOONEST,
     )  # fmt: skip
 
 
@@ -198,6 +198,7 @@ def _group(connection: Connection, fingerprint: Any, rows: list[Row[Any]]) -> di
         "fingerprint": fingerprint,
         "failed": len(failed),
         "retrying": len(rows) - len(failed),
+        "anew": sum(row.status == "queued" and not row.attempts for row in rows),
         "lately": len(rows) - sum(row.finished_at <= clock() - failures.LATELY for row in failed),
         "last_at": newest.finished_at,
         "error_class": newest.error_class,

@@ -7,6 +7,10 @@ from typing import Any
 from sqlalchemy import Row
 
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.queries.attempted import tried
+from queueapp.jobs.queries.blocked import BLOCKED, BLOCKED_S
+from queueapp.jobs.queries.clock import database_now
+from queueapp.jobs.queries.depth import depth_by_priority
 from queueapp.jobs.queries.oldest import OLD_S
 from queueapp.jobs.system.told import Asked, Said, Table, Tone, columns, literal, tone_of, worst
 from queueapp.jobs.why.words import counted, span
@@ -15,7 +19,9 @@ from queueapp.jobs.why.words import counted, span
 CAREFUL_S = 60.0
 # Of a replication slot, which has no age: transactions that have begun since.
 CAREFUL_BEHIND, BAD_BEHIND = 100_000, 10_000_000
-BLOCKED_S, BLOCKED_LONG_S = 1.0, 30.0
+BLOCKED_LONG_S = 30.0
+# With a job due for so long, a lock is what the queue stands still for.
+LINE_WAITS_S = 60.0
 CAREFUL_SHARE, BAD_SHARE = 0.8, 0.95
 # From half on nobody is notified any more: see ``database.wake_on_commit``.
 CAREFUL_FULL, BAD_FULL = 0.1, 0.5
@@ -51,26 +57,6 @@ FROM (
     NULL, age(r.backend_xmin), NULL
   FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
 ) h ORDER BY h.behind DESC NULLS LAST, h.began LIMIT 50"""
-
-# Looking up who blocks whom stops the lock manager for a moment: for a few of them only. pid 0 is a
-# prepared transaction.
-BLOCKED = """
-SELECT w.application, w.waits_s, by.pid, b.application_name AS by_application,
-  b.usename::text AS by_role, b.state AS by_state,
-  extract(epoch FROM clock_timestamp() - b.xact_start)::float8 AS by_age_s,
-  CASE WHEN %(sees_queries)s THEN left(b.query, 300) END AS query
-FROM (
-  SELECT a.pid, a.application_name AS application,
-    extract(epoch FROM clock_timestamp() - coalesce(a.query_start, a.state_change))::float8
-      AS waits_s
-  FROM pg_stat_activity a
-  WHERE a.datname = current_database() AND a.wait_event_type = 'Lock'
-    AND starts_with(a.application_name, 'queueapp-')
-  ORDER BY a.query_start LIMIT 20
-) w
-CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS by(pid)
-LEFT JOIN pg_stat_activity b ON b.pid = by.pid
-ORDER BY w.waits_s DESC LIMIT 50"""
 
 # Of other roles it is hidden what they wait for, though not what they are called.
 HIDDEN = """
@@ -111,7 +97,7 @@ def snapshot(database: Database, asked: Asked) -> Said:
     rows = run(database, HOLDERS, sees_queries=asked.sees_queries)
     if not rows:
         return Said(Tone.OK, "Nothing holds a snapshot: every dead row can be removed.")
-    aged = [(_tone_of_holder(row), row) for row in rows]
+    aged = [(tone_of_holder(row), row) for row in rows]
     tone = worst(tone for tone, _ in aged)
     hidden = [row for row in rows if _is_hidden(row)]
     [worst_row, *_] = [row for each, row in aged if each is tone]
@@ -148,7 +134,7 @@ def locks(database: Database, asked: Asked) -> Said:
     rows = run(database, BLOCKED, sees_queries=asked.sees_queries)
     if not rows:
         return _no_locks(database)
-    first = rows[0]
+    first, longest_s = rows[0], max(row.waits_s or 0.0 for row in rows)
     waiting = len({(row.application, row.waits_s) for row in rows})
     heads = ("waits", "for", "blocked by", "application", "role", "state", "open for")
     table = Table(
@@ -161,12 +147,24 @@ def locks(database: Database, asked: Asked) -> Said:
         ],
     )  # fmt: skip
     return Said(
-        tone_of(first.waits_s or 0.0, BLOCKED_S, BLOCKED_LONG_S),
+        _tone_of_wait(database, longest_s),
         f"{counted(waiting, 'connection')} of the queue {'waits' if waiting == 1 else 'wait'} for a"
-        f" lock, the longest for {span(first.waits_s or 0.0)}; {_blocker(first)} holds it.",
+        f" lock, the longest for {span(longest_s)}; {_blocker(first)} holds it.",
         *_end_of_blocker(first),
         table,
     )
+
+
+def _tone_of_wait(database: Database, waits_s: float) -> Tone:
+    """Bad also where jobs wait meanwhile: then the verdict blames the lock, and so does this."""
+    tone = tone_of(waits_s, BLOCKED_S, BLOCKED_LONG_S)
+    if tone is not Tone.CAREFUL:
+        return tone
+    depths = tried(database, depth_by_priority).value
+    oldest_at = min((one.oldest_at for one in depths or () if one.oldest_at), default=None)
+    is_late = oldest_at and (database_now(database) - oldest_at).total_seconds() > LINE_WAITS_S
+    # A line that cannot be read is locked itself.
+    return Tone.BAD if depths is None or is_late else tone
 
 
 def _no_locks(database: Database) -> Said:
@@ -247,7 +245,8 @@ def _is_hidden(row: Row[Any]) -> bool:
     return bool(row.what == "connection" and row.age_s is None)
 
 
-def _tone_of_holder(row: Row[Any]) -> Tone:
+def tone_of_holder(row: Row[Any]) -> Tone:
+    """How much one row of ``HOLDERS`` holds back."""
     if row.age_s is not None:
         return tone_of(row.age_s, CAREFUL_S, OLD_S)
     if _is_hidden(row):

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, connection_of, run
+from queueapp.jobs.system.storage import vacuum
 from queueapp.jobs.system.told import Asked, Said, Table, Tone, columns, tone_of
 from queueapp.jobs.why.facts import days_around
 from queueapp.jobs.why.words import counted
@@ -98,9 +99,7 @@ def claim_cost(database: Database, asked: Asked) -> Said:
     trend = _trend(lines, clock.now)
     if tone is Tone.OK:
         return Said(tone, said, table=trend)
-    return Said(
-        tone, said, "End what holds the oldest snapshot first, then:", "VACUUM jobs;", trend
-    )
+    return Said(tone, said, *vacuum(database, "jobs"), trend)
 
 
 def _trend(lines: Sequence[Row[Any]], now: datetime) -> Table | None:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from queueapp.jobs import partitions
 from queueapp.jobs.database import Database, connection_of
 from queueapp.jobs.queries import bound_reads, database_now
+from queueapp.jobs.queries.blocked import BLOCKED_S
 from queueapp.jobs.queries.oldest import OLD_S
 from queueapp.jobs.system import activity, claim_cost, server, storage
 from queueapp.jobs.system.told import Asked, Finding, Said, System, Tone
@@ -42,8 +43,9 @@ READINGS = (
             "SQLite takes writes while the file and its folder may be written; that is seen at the"
             " first write"),
     Reading("schema", "Schema", server.schema, "", "another one", None),
-    Reading("locks", "Locks", activity.locks, f"{activity.BLOCKED_S:.0f} s",
-            f"{activity.BLOCKED_LONG_S:.0f} s",
+    Reading("locks", "Locks", activity.locks, f"{BLOCKED_S:.0f} s",
+            f"{activity.BLOCKED_LONG_S:.0f} s; less while a job is due for"
+            f" {activity.LINE_WAITS_S:.0f} s",
             f"{_NO_CONNECTIONS}; one writer at a time, the others wait for a few seconds"),
     Reading("snapshot", "Oldest snapshot", activity.snapshot,
             f"{activity.CAREFUL_S:.0f} s; a slot: {activity.CAREFUL_BEHIND:,} transactions",

@@ -12,6 +12,7 @@ from sqlalchemy.schema import CreateIndex
 
 from queueapp.base import Base
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.system import activity
 from queueapp.jobs.system.told import Asked, Said, Table, Tone, columns, joined, octets, worst
 from queueapp.jobs.why.words import counted, moment
 
@@ -111,10 +112,17 @@ def dead_rows(database: Database, asked: Asked) -> Said:
     return Said(
         tone,
         f"Autovacuum does not keep up with {name}, or is held back: dead rows are {dead}.",
-        "End what holds the oldest snapshot first, then:",
-        f"VACUUM (ANALYZE) {name};",
+        *vacuum(database, name, "(ANALYZE) "),
         table,
     )
+
+
+def vacuum(database: Database, name: str, options: str = "") -> tuple[str, str]:
+    """How to be rid of a table's dead rows: a step, and its command."""
+    rows = run(database, activity.HOLDERS, sees_queries=False)
+    is_kept = any(activity.tone_of_holder(row) is not Tone.OK for row in rows)
+    step = "End what holds the oldest snapshot first, then:" if is_kept else "Vacuum it now:"
+    return step, f"VACUUM {options}{name};"
 
 
 def sizes(database: Database, asked: Asked) -> Said:
@@ -170,11 +178,11 @@ def ids(database: Database, asked: Asked) -> Said:
     """How near the database is to running out of transaction ids."""
     [row] = run(database, IDS)
     tone = Tone.BAD if row.age >= BAD_AGE else Tone.CAREFUL if row.age >= CAREFUL_AGE else Tone.OK
-    step = "" if tone is Tone.OK else "End what holds old snapshots, then VACUUM the database."
+    step = ("", "") if tone is Tone.OK else vacuum(database, "", "(FREEZE)")
     return Said(
         tone,
         f"The oldest row not frozen is {row.age:,} transactions old, of two billion.",
-        step,
+        *step,
     )
 
 

@@ -13,6 +13,7 @@ from queueapp.jobs.verdict.facts import Facts
 from queueapp.jobs.verdict.findings import Finding, Level, Step, Unread, Verdict
 from queueapp.jobs.verdict.numbers import Numbers
 from queueapp.jobs.verdict.reading import read
+from queueapp.jobs.verdict.stuck import locked
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.verdict.waiting import why_it_waits
 from queueapp.jobs.verdict.words import per_minute, share_of_workers
@@ -48,7 +49,7 @@ def judge(facts: Facts) -> Verdict:
     """Ask every rule, in order."""
     found = [finding for rule in RULES if (finding := rule.ask(facts))]
     if facts.unread:
-        unknown = not_known(*facts.unread)
+        unknown = not_known(*facts.unread, lock=locked(facts))
         reds = [finding for finding in found if finding.level is Level.RED]
         # What is red for certain stays so, whatever could not be read.
         first = reds[0] if reds else unknown
@@ -58,15 +59,15 @@ def judge(facts: Facts) -> Verdict:
     return Verdict(first, tuple(found[1:]), facts.now, facts.unread, notes)
 
 
-def not_known(*unread: Unread, sentence: str | None = None) -> Finding:
-    """The finding for what could not be read."""
+def not_known(*unread: Unread, sentence: str | None = None, lock: str = "") -> Finding:
+    """The finding for what could not be read. ``lock``: what is waited for meanwhile."""
     title, _, step = ENDS[UNKNOWN]
     told = "; ".join(f"{one.reading}: {one.reason}" for one in unread)
     return Finding(
         UNKNOWN,
         title,
         Level.UNKNOWN,
-        sentence or f"Not everything could be read ({told}).",
+        sentence or f"Not everything could be read ({told}){'; ' + lock if lock else ''}.",
         Step(step, ("/system",)),
         evidence={"unread": [f"{one.reading}: {one.reason}" for one in unread]},
     )

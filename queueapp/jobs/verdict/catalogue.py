@@ -5,7 +5,7 @@ What the fields of the evidence mean stands in ``FIELDS``, one meaning whatever 
 
 from __future__ import annotations
 
-from queueapp.jobs.verdict import ahead, failing, halted, slow
+from queueapp.jobs.verdict import absent, ahead, failing, halted, killer, slow
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.rule import Rule
 from queueapp.jobs.verdict.waiting import REASONS
@@ -14,6 +14,9 @@ _AMBER, _RED = (Level.AMBER,), (Level.RED,)
 _EITHER = (Level.AMBER, Level.RED)
 _GROUP = ("error_class", "fingerprint")
 _LONGEST = ("longest_id", "longest_kind", "longest_since")
+_STUCK = (
+    "asked_to_stop", "lock_waits", "lock_pid", "lock_application", "lock_role", "lock_since",
+)  # fmt: skip
 _OLDEST = ("oldest_due_id", "oldest_due_kind", "oldest_due_at")
 
 # Asked last and first: not in the list, for they are made from the others' answers.
@@ -54,7 +57,10 @@ RULES: tuple[Rule, ...] = (
         " than three times the p95 of its kind. The clock starts anew with a resume, a lifted hold"
         " and the first worker.",
         "Look at the longest runs, and cancel what is stuck.",
-        (*_OLDEST, "due", "last_end_at", "running", "slots", *_LONGEST, "oldest_transaction_s"),
+        (
+            *(*_OLDEST, "due", "last_end_at", "running", "slots", *_LONGEST),
+            *("oldest_transaction_s", *_STUCK),
+        ),
         ("controls", "line"),
         halted.stalled,
     ),
@@ -66,7 +72,7 @@ RULES: tuple[Rule, ...] = (
         " that and than three times the p95 of its kind; amber where no run of the last two hours"
         " tells what is usual.",
         "Look at the longest runs; cancel them, or release those of a dead worker.",
-        ("running", "last_end_at", *_LONGEST, "usual_p95_s"),
+        ("running", "last_end_at", *_LONGEST, "usual_p95_s", *_STUCK),
         ("line", "hour"),
         halted.wedged,
     ),
@@ -79,7 +85,7 @@ RULES: tuple[Rule, ...] = (
         "Hold or cancel the job before it takes the next worker.",
         ("job_id", "kind", "status", "times", "holders", "last_at", "more_jobs"),
         ("suspects", "signs"),
-        failing.worker_killer,
+        killer.worker_killer,
     ),
     Rule(
         "retry_storm",
@@ -87,9 +93,10 @@ RULES: tuple[Rule, ...] = (
         _EITHER,
         "More than `retries` of the starts of five minutes are retries, of `least` starts at the"
         " least; red from `retries_red` on, unless the kind with most is on hold. Those of kinds"
-        " that fail no more count for nothing.",
+        " that fail no more count for nothing. What was done about it is told, and is amber, as"
+        " with *failing*.",
         "Hold the kind until what it needs is back; lifting the hold can spread its retries.",
-        ("starts", "retries", "kind", *_GROUP),
+        ("starts", "retries", "kind", *_GROUP, "clears_at"),
         ("hour",),
         failing.retry_storm,
     ),
@@ -102,7 +109,8 @@ RULES: tuple[Rule, ...] = (
         " Those of a kind that fails no more count for nothing: since the last minute in which more"
         " than `failing` of its attempts did, `least` have ended, or as many as failed, and half as"
         " large a part of them failed at the most. From a quarter of that on it is amber, and once"
-        " no job is left that failed so or waits for a retry.",
+        " no job is left that failed so or waits for a retry, all of them were retried and have not"
+        " run since, or its hold was lifted and no line tells yet that it fails again.",
         "Look at the first group of errors.",
         (
             *("attempts", "failures", "kind", *_GROUP, "new_since_deploy", "deployed_at"),
@@ -139,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         _AMBER,
         "For ten minutes more jobs have come than ended, and the oldest is due for longer than"
         " `stalled` and than 95 of 100 waited five to ten minutes ago; no pause or hold was lifted"
-        " meanwhile.",
+        " meanwhile. Not beside *stalled* or *no workers*.",
         "Start more workers; or find out who creates so many, and hold or cancel what came.",
         ("arrived", "kind", "ended", "due", "oldest_due_at", "wait_p95_before_s", "drain_s"),
         ("controls", "line", "hour"),
@@ -157,7 +165,7 @@ RULES: tuple[Rule, ...] = (
             *("silent_workers", "other_workers"),
         ),
         ("signs", "line"),
-        slow.stale_worker,
+        absent.stale_worker,
     ),
     Rule(
         "few_workers",
@@ -167,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         "Look why they ended, and start them.",
         ("live_workers", "expected_workers", "last_worker"),
         ("signs",),
-        slow.few_workers,
+        absent.few_workers,
     ),
     Rule(
         "ledger_ends",
@@ -206,6 +214,7 @@ ENDS: dict[str, tuple[str, str, str]] = {
 FIELDS: dict[str, str] = {
     "arrived": "jobs that were created or retried by a person, in the ten minutes; one for a later"
     " time counts when it is due",
+    "asked_to_stop": "running jobs that somebody has asked to stop",
     "attempts": "attempts that ended in success or failure, in the ten minutes",
     "attempts_since": "attempts of the kind that ended after `failing_until`",
     "clears_at": "when it ends by itself at the latest, where no job of it is left; null: one is,"
@@ -239,6 +248,11 @@ FIELDS: dict[str, str] = {
     "live_without_slots": "live workers that run no jobs",
     "live_workers": "workers with threads that have signed within 150 s, have not stopped, and are"
     " connected as far as that can be told",
+    "lock_application": "what the connection calls itself that holds the lock",
+    "lock_pid": "its process in the database, 0: a prepared transaction; null: no lock is seen",
+    "lock_role": "its role",
+    "lock_since": "since when its transaction is open; null: no lock, or that is hidden",
+    "lock_waits": "connections of the queue that wait for a lock; looked for where nothing ends",
     "longest_id": "the job that has been running for the longest",
     "longest_kind": "its kind",
     "longest_since": "when it began",

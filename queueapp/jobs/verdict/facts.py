@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from queueapp.jobs import deploy
 from queueapp.jobs.control import Controls
+from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.minutes import LATE_S, Minute
 from queueapp.jobs.verdict.thresholds import Thresholds
@@ -45,13 +47,18 @@ class Holding:
 
 @dataclass(frozen=True)
 class Running:
-    """The running jobs of a kind that have begun: the first of them and the last."""
+    """The running jobs of a kind that have begun: the first of them and the last.
+
+    ``asked``: how many were asked to stop, ``asked_at``: when the first of those was.
+    """
 
     kind: str
     jobs: int
     first_id: int
     first_at: datetime
     last_at: datetime
+    asked: int = 0
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -196,17 +203,13 @@ class Signs:
     @property
     def deployed_at(self) -> datetime | None:
         """When the newest release was first seen, if another was seen before it."""
-        releases: dict[str, datetime] = {}
-        for worker in self.workers:
-            release, seen = worker.told.get("release"), worker.first_seen_at
-            if release and seen:
-                releases[release] = min(seen, releases.get(release, seen))
-        return max(releases.values()) if len(releases) > 1 else None
+        found = deploy.latest((one.told.get("release"), one.first_seen_at) for one in self.workers)
+        return found.at if found else None
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A job whose worker was lost every time that it ran."""
+    """A job whose worker was lost every time that it ran. ``asked_at``: to stop."""
 
     id: int
     kind: str
@@ -215,6 +218,7 @@ class Suspect:
     holders: Sequence[str]
     first_at: datetime
     last_at: datetime
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,8 @@ class Group:
     """Failures with one cause. ``ever_at``: the first of them that there is still a row of.
 
     ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last. ``retrying``: jobs to
-    be tried again, on hold or not; ``lately``: those, and the failures of an hour.
+    be tried again, on hold or not, ``anew`` of them because a person retried them; ``lately``:
+    those, and the failures of an hour.
     """
 
     fingerprint: str | None
@@ -236,16 +241,21 @@ class Group:
     ever_at: datetime | None
     sample: int
     lately: int = 0
+    anew: int = 0
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when."""
+    """The first by ``failures.rank``; ``failed``: failures looked at, ``back_to``: since when.
+
+    ``is_cut``: more jobs wait than were looked at.
+    """
 
     groups: Sequence[Group] = ()
     failed: int = 0
     retrying: int = 0
     back_to: datetime | None = None
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,7 +270,10 @@ class System:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that one verdict is made from; None: the part could not be read (see ``unread``)."""
+    """All that one verdict is made from; None: the part could not be read (see ``unread``).
+
+    ``lock``: what is waited for; only looked for where nothing ends.
+    """
 
     now: datetime
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -272,6 +285,7 @@ class Facts:
     suspects: Sequence[Suspect] | None = None
     groups: Groups | None = None
     system: System | None = None
+    lock: Blocker | None = None
     unread: tuple[Unread, ...] = ()
 
     def age_s(self, at: datetime | None) -> float:

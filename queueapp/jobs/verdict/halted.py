@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote
 
 from queueapp.jobs.control import Switch
-from queueapp.jobs.verdict.facts import Facts, HeldKind, Running
+from queueapp.jobs.verdict.facts import Facts, HeldKind
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import total
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.since import latest, resumed_at, working_since
+from queueapp.jobs.verdict.stuck import (
+    asked_to_stop,
+    busy,
+    locked,
+    longest_run,
+    nothing_ends,
+    run_limit,
+    usually,
+    way_out,
+)
 from queueapp.jobs.verdict.words import due, its_jobs, name_of, share_of_workers
 from queueapp.jobs.why.facts import Worker
 from queueapp.jobs.why.words import because, counted, span, till
 
-# A run counts as longer than usual from so many times the usual on.
-USUAL_TIMES = 3
-# From so long on an open transaction is a suspect, when nothing moves.
-SUSPECT_S = 60.0
-# Where the runs are listed, the longest first.
-_LONGEST_RUNS = ("/#longest",)
 # The page that asks, for who may do it; what others may see of the pause.
 _RESUME = ("/resume", "/kinds", "/events?event=queue_paused")
 
@@ -157,10 +162,11 @@ def stalled(facts: Facts) -> Said | None:
     if is_full_as_usual(facts):
         return None
     longest = longest_run(facts)
+    keeps = locked(facts) or f"{busy(facts, slots, longest)}{asked_to_stop(facts)}"
     return Said(
         Level.RED,
         f"Job {oldest.able_id} ({oldest.able_kind}) is due for {span(waited)} and"
-        f" {_nothing_ends(facts)}; {_busy(facts, slots, longest)}.",
+        f" {nothing_ends(facts)}; {keeps}.",
         latest(oldest.able_at, quiet_since),
         {
             "oldest_due_id": oldest.able_id,
@@ -174,10 +180,22 @@ def stalled(facts: Facts) -> Said | None:
             "longest_kind": longest and longest.kind,
             "longest_since": longest and longest.first_at,
             "oldest_transaction_s": facts.system and facts.system.oldest_transaction_s,
+            **_of_lock(facts),
         },
-        _LONGEST_RUNS if line.running else ("/system", "/events"),
-        None if line.running else "Look for a lock or a transaction that keeps workers waiting.",
+        *way_out(facts),
     )
+
+
+def _of_lock(facts: Facts) -> dict[str, Any]:
+    lock, line = facts.lock, facts.line
+    return {
+        "asked_to_stop": sum(one.asked for one in line.kinds) if line else 0,
+        "lock_waits": lock.waiting if lock else 0,
+        "lock_pid": lock and lock.pid,
+        "lock_application": lock and lock.application,
+        "lock_role": lock and lock.role,
+        "lock_since": facts.ago(lock.open_s) if lock and lock.open_s is not None else None,
+    }
 
 
 def is_full_as_usual(facts: Facts) -> bool:
@@ -200,41 +218,14 @@ def _runs_as_usual(facts: Facts) -> bool:
         bool(kinds)
         and failures <= attempts / 2
         and all(
-            facts.age_s(one.first_at) <= _limit(facts, one, facts.thresholds.quiet) for one in kinds
+            facts.age_s(one.first_at) <= run_limit(facts, one, facts.thresholds.quiet)
+            for one in kinds
         )
     )
 
 
 def _nobody(facts: Facts) -> bool:
     return facts.signs is not None and not facts.signs.alive(facts.now)
-
-
-def _nothing_ends(facts: Facts) -> str:
-    ended_at = facts.line.ended_at if facts.line else None
-    if ended_at is None:
-        return "no attempt has ended yet"
-    return f"no attempt has ended for {span(facts.age_s(ended_at))}"
-
-
-def _busy(facts: Facts, slots: int | None, longest: Running | None) -> str:
-    line = facts.line
-    assert line is not None
-    of = f" of {slots}" if slots else ""
-    said = f"{min(line.running, slots or line.running)}{of} threads are busy"
-    if not line.running:
-        said = f"none{of} threads is busy: workers cannot claim"
-    if longest:
-        said += f", the longest with job {longest.first_id} ({longest.kind}) for"
-        said += f" {span(facts.age_s(longest.first_at))}{_usually(facts, longest)}"
-    open_s = facts.system and facts.system.oldest_transaction_s
-    if open_s and open_s > SUSPECT_S:
-        said += f"; a transaction has been open for {span(open_s)}"
-    return said
-
-
-def _usually(facts: Facts, run: Running) -> str:
-    usual = facts.hour and facts.hour.usual_s.get(run.kind)
-    return f" (95 of 100 end within {span(usual)})" if usual else ""
 
 
 def wedged(facts: Facts) -> Said | None:
@@ -244,16 +235,18 @@ def wedged(facts: Facts) -> Said | None:
     assert hour is not None
     if not line.kinds or (line.ended_at and facts.age_s(line.ended_at) <= limits.wedged):
         return None
-    if any(facts.age_s(one.last_at) <= _limit(facts, one, limits.wedged) for one in line.kinds):
+    if any(facts.age_s(one.last_at) <= run_limit(facts, one, limits.wedged) for one in line.kinds):
         return None
     longest = longest_run(facts)
     assert longest is not None
     known = all(hour.usual_s.get(one.kind) for one in line.kinds)
     jobs = sum(one.jobs for one in line.kinds)
-    said = f"{counted(jobs, 'job')} {'runs' if jobs == 1 else 'run'} and {_nothing_ends(facts)};"
+    said = f"{counted(jobs, 'job')} {'runs' if jobs == 1 else 'run'} and {nothing_ends(facts)};"
     said += f" the longest, job {longest.first_id} ({longest.kind}), for"
     said += f" {span(facts.age_s(longest.first_at))}"
-    said += _usually(facts, longest) if known else ", and how long is usual is not known"
+    said += usually(facts, longest) if known else ", and how long is usual is not known"
+    said += asked_to_stop(facts)
+    said += f"; {locked(facts)}" if facts.lock else ""
     return Said(
         Level.RED if known else Level.AMBER,
         f"{said}.",
@@ -265,17 +258,7 @@ def wedged(facts: Facts) -> Said | None:
             "longest_kind": longest.kind,
             "longest_since": longest.first_at,
             "usual_p95_s": hour.usual_s.get(longest.kind),
+            **_of_lock(facts),
         },
-        _LONGEST_RUNS,
+        *way_out(facts),
     )
-
-
-def _limit(facts: Facts, run: Running, least_s: float) -> float:
-    """For how long a run of the kind may take before that is a sign of anything."""
-    usual = facts.hour and facts.hour.usual_s.get(run.kind)
-    return max(least_s, USUAL_TIMES * (usual or 0.0))
-
-
-def longest_run(facts: Facts) -> Running | None:
-    """The running jobs of the kind that has been at it for the longest."""
-    return min(facts.line.kinds, key=lambda one: one.first_at, default=None) if facts.line else None

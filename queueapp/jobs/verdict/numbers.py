@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from queueapp.jobs.verdict.done import FAILING_S
 from queueapp.jobs.verdict.facts import Facts
-from queueapp.jobs.verdict.failing import FAILING_S
 from queueapp.jobs.verdict.minutes import about, last, rate, total
 
 # Over how long the pace is told.

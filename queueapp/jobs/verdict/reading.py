@@ -11,6 +11,7 @@ from queueapp.jobs import partitions
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.queries.attempted import Reading, tried
+from queueapp.jobs.queries.blocked import Blocker, blocker
 from queueapp.jobs.queries.bounds import bound_reads
 from queueapp.jobs.queries.clock import database_now
 from queueapp.jobs.queries.oldest import transactions
@@ -102,6 +103,7 @@ class _Reader:
             suspects=self._part("suspects", self._suspects),
             groups=self._part("failures", self._groups),
             system=self._part("system", self._system),
+            lock=self._lock(line, now, thresholds),
         )
         if late := _late(facts):
             self._unread.append(late)
@@ -147,7 +149,8 @@ class _Reader:
                 for each in row.holders or ()
             ],
             kinds=[
-                _with_instants(Running, each, "first_at", "last_at") for each in row.kinds or ()
+                _with_instants(Running, each, "first_at", "last_at", "asked_at")
+                for each in row.kinds or ()
             ],
             held=[_with_instants(HeldKind, each, "at") for each in row.held or ()],
             ended_at=row.ended_at,
@@ -177,12 +180,21 @@ class _Reader:
     def _groups(self) -> Groups:
         row: Any = run(self._database, statements.GROUPS_OF)[0]
         groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
-        return Groups(groups, row.failed, row.retrying, row.back_to)
+        return Groups(groups, row.failed, row.retrying, row.back_to, row.is_cut)
 
     def _system(self) -> System:
         open_ = transactions(self._database)
         days_ahead = partitions.days_ahead(self._database)
         return System(days_ahead, open_.oldest_s, open_.hidden, open_.role)
+
+    def _lock(self, line: Line | None, now: datetime, limits: Thresholds) -> Blocker | None:
+        """Who keeps us waiting; it is asked where nothing ends, or the line cannot be read."""
+        ended_at = line.ended_at if line else None
+        if line and ended_at and (now - ended_at).total_seconds() <= limits.quiet:
+            return None
+        if line and not line.heads and not line.running:
+            return None
+        return tried(self._database, blocker, seconds=READING_S).value
 
     @property
     def _near(self) -> dict[str, datetime]:

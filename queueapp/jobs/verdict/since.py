@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from queueapp.jobs.control import Switch
 from queueapp.jobs.status import Event
@@ -33,3 +33,24 @@ def working_since(facts: Facts) -> datetime | None:
 def latest(*instants: datetime | None) -> datetime | None:
     """The latest of those that are known."""
     return max((at for at in instants if at), default=None)
+
+
+# One that ended so long before another began was replaced by it.
+_REPLACED_S = 60.0
+
+
+def grown_at(facts: Facts, within_s: float) -> datetime | None:
+    """When the newest worker began, if that is so short ago and there are more of them since."""
+    if facts.signs is None:
+        return None
+    able = [one for one in facts.signs.live(facts.now) if one.slots and one.first_seen_at]
+    began = latest(*(one.first_seen_at for one in able))
+    if began is None or facts.age_s(began) > within_s:
+        return None
+    before = [
+        one
+        for one in facts.signs.workers
+        if one.first_seen_at and one.first_seen_at < began
+        and one.ended_by(facts.now) >= began - timedelta(seconds=_REPLACED_S)
+    ]  # fmt: skip
+    return began if len(able) > len(before) else None

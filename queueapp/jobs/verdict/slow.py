@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import timedelta
 from urllib.parse import quote
 
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
-from queueapp.jobs.verdict.facts import Facts, Holding
+from queueapp.jobs.verdict.facts import Facts
 from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.halted import no_workers, stalled
 from queueapp.jobs.verdict.minutes import (
+    LATE_S,
     Minute,
     about,
     last,
@@ -19,14 +21,11 @@ from queueapp.jobs.verdict.minutes import (
     waits_of,
 )
 from queueapp.jobs.verdict.rule import Said
-from queueapp.jobs.verdict.since import resumed_at
-from queueapp.jobs.verdict.words import due, name_of, share_of_workers
-from queueapp.jobs.why.facts import Worker
-from queueapp.jobs.why.words import because, counted, span
+from queueapp.jobs.verdict.since import grown_at, resumed_at
+from queueapp.jobs.verdict.words import due
+from queueapp.jobs.why.words import counted, moment, span
 
 BEHIND_S = 600.0
-# A holder renews after a third of its lease; after two thirds without it is silent.
-SILENT_PART = 2 / 3
 
 
 def no_worker_for_kind(facts: Facts) -> Said | None:
@@ -74,7 +73,8 @@ def starving(facts: Facts) -> Said | None:
             return Said(
                 Level.AMBER,
                 f"Priority {one.priority} waits: job {one.able_id} ({one.able_kind}) is due for"
-                f" {span(facts.age_s(one.able_at))}, while priority {higher} goes on.",
+                f" {span(facts.age_s(one.able_at))}, while priority {higher} goes on"
+                f"{_begun(facts)}.",
                 one.able_at,
                 {
                     "priority": one.priority,
@@ -85,6 +85,7 @@ def starving(facts: Facts) -> Said | None:
                     "higher_priority": higher,
                 },
                 (f"/jobs?status=queued&priority={one.priority}",),
+                _WAIT_OR_RAISE if _begun(facts) else None,
             )
     return None
 
@@ -115,7 +116,8 @@ def falling_behind(facts: Facts) -> Said | None:
     oldest = line.oldest_able
     if facts.controls.pause or oldest is None or not _is_whole(facts, minutes):
         return None
-    if _has_just_resumed(facts, BEHIND_S):
+    # While nothing moves at all more is to be said of that, and a pace says nothing.
+    if _has_just_resumed(facts, BEHIND_S) or stalled(facts) or no_workers(facts):
         return None
     newer = last(minutes, facts.now, BEHIND_S / 2)
     older = minutes[: len(minutes) - len(newer)]
@@ -129,12 +131,14 @@ def falling_behind(facts: Facts) -> Said | None:
     kind = max(hour.recent, key=lambda one: one.arrived, default=None)
     named = f", most of {kind.kind}," if kind else ""
     alone = f", without new jobs in {span(drain_s)}" if drain_s and drain_s >= 60 else ""
+    is_held = kind is not None and kind.kind in facts.controls.held_kinds
+    held = f" {kind.kind} is on hold by now." if kind and is_held else ""
     return Said(
         Level.AMBER,
         f"In {about(minutes, facts.now, BEHIND_S)} minutes {counted(arrived, 'job')} came{named} and"
         f" {ended:,} ended;"
         f" {due(line.due)}, the oldest for {span(waited)}, longer than before. At"
-        f" these rates the line never empties{alone}.",
+        f" these rates the line never empties{alone}.{held}{_new_hands(facts)}",
         lasting_since(hour.minutes, lambda minute: minute.arrived > minute.ended),
         {
             "arrived": arrived,
@@ -145,8 +149,35 @@ def falling_behind(facts: Facts) -> Said | None:
             "wait_p95_before_s": before,
             "drain_s": drain_s,
         },
-        (_due_of(facts, kind.kind if kind else None),),
+        (_due_of(facts, None if is_held or kind is None else kind.kind),),
+        _step(facts, is_held=is_held),
     )
+
+
+_WAIT_OR_RAISE = "Wait for what the new worker does; or raise its priority."
+
+
+def _step(facts: Facts, *, is_held: bool) -> str | None:
+    """What is left to do; None: what the rule says."""
+    if grown_at(facts, BEHIND_S / 2 + LATE_S) is not None:
+        return "Wait for that; or hold or cancel what came."
+    if is_held:
+        return "Wait: the others are worked off, and this clears by itself; or start more workers."
+    return None
+
+
+def _begun(facts: Facts) -> str:
+    began = grown_at(facts, BEHIND_S / 2 + LATE_S)
+    return f"; a worker began {span(facts.age_s(began))} ago" if began else ""
+
+
+def _new_hands(facts: Facts) -> str:
+    """That somebody has started a worker, and when it shows whether that is enough."""
+    began = grown_at(facts, BEHIND_S / 2 + LATE_S)
+    if began is None:
+        return ""
+    shows = moment(began + timedelta(seconds=BEHIND_S / 2 + LATE_S))
+    return f" A worker began {span(facts.age_s(began))} ago: whether it is enough shows by {shows}."
 
 
 def _due_of(facts: Facts, kind: str | None) -> str:
@@ -177,93 +208,3 @@ def _arrived(minute: Minute) -> int:
 
 def _ended(minute: Minute) -> int:
     return minute.ended
-
-
-def stale_worker(facts: Facts) -> Said | None:
-    """A worker that holds jobs has fallen silent."""
-    signs, line = facts.signs, facts.line
-    assert signs is not None
-    assert line is not None
-    latest = {worker.holder: worker for worker in sorted(signs.workers, key=lambda w: w.seen_at)}
-    silent = [
-        (since, one, latest[one.name])
-        for one in line.holders
-        if one.name in latest and (since := _silent_since(facts, one, latest[one.name]))
-    ]
-    if not silent:
-        return None
-    since, holder, worker = min(silent, key=lambda found: found[0])
-    left = (holder.last_expiry - facts.now).total_seconds()
-    then = f"their leases end by themselves within {span(left)}"
-    if left <= 0:
-        then = "their leases have ended, a sweeper takes them back"
-    others = len(
-        {one.holder for one in signs.live(facts.now)} - {found[1].name for found in silent}
-    )
-    more = f" {counted(len(silent) - 1, 'more worker')} silent as well." if silent[1:] else ""
-    return Said(
-        Level.AMBER,
-        f"Worker {name_of(holder.name)} {_end(facts, worker, since)} and holds"
-        f" {counted(holder.jobs, 'job')}; {then}.{more}",
-        since,
-        {
-            "holder": holder.name,
-            "jobs": holder.jobs,
-            "renewed_at": since,
-            "first_lease_ends_at": holder.first_expiry,
-            "last_lease_ends_at": holder.last_expiry,
-            "silent_workers": len(silent),
-            "other_workers": others,
-        },
-        (f"/workers/{quote(holder.name, safe='')}", "/jobs?status=running"),
-    )
-
-
-def _end(facts: Facts, worker: Worker, since: datetime) -> str:
-    ago = span(facts.age_s(since))
-    if worker.stopped_at:
-        return f"stopped{because(worker.stopped_for)} {ago} ago"
-    if facts.signs and facts.signs.is_cut_off(worker):
-        return f"is unconnected, it was seen {ago} ago"
-    return f"has been silent for {ago}"
-
-
-def _silent_since(facts: Facts, holder: Holding, worker: Worker) -> datetime | None:
-    """When it last renewed a lease, if that is too long ago; None while it is well or unknown."""
-    if worker.stopped_at:
-        return worker.stopped_at
-    if facts.signs and worker.is_live(facts.now) and facts.signs.is_cut_off(worker):
-        return worker.seen_at
-    if worker.is_elsewhere or not worker.lease_s or holder.renewed_to is None:
-        return None
-    # Its latest lease tells: all are renewed at once.
-    silent_s = worker.lease_s - (holder.renewed_to - facts.now).total_seconds()
-    return facts.ago(silent_s) if silent_s > worker.lease_s * SILENT_PART else None
-
-
-def few_workers(facts: Facts) -> Said | None:
-    """Fewer workers live than there should be."""
-    signs = facts.signs
-    assert signs is not None
-    alive = signs.alive(facts.now)
-    # Nobody at all, and work to do, is another rule's.
-    worse = not alive and facts.line is not None and (facts.line.due or facts.line.overdue)
-    if alive >= facts.expected_workers or not signs.all_known or worse:
-        return None
-    gone = [worker for worker in signs.workers if not worker.is_live(facts.now)]
-    last_gone = max(gone, key=lambda one: one.stopped_at or one.seen_at, default=None)
-    since = (last_gone.stopped_at or last_gone.seen_at) if last_gone else None
-    named = ""
-    if last_gone and since:
-        named = f"; {name_of(last_gone.holder)} was heard of last {span(facts.age_s(since))} ago"
-    return Said(
-        Level.AMBER,
-        f"{share_of_workers(alive, facts.expected_workers)}{named}.",
-        since,
-        {
-            "live_workers": alive,
-            "expected_workers": facts.expected_workers,
-            "last_worker": last_gone and last_gone.holder,
-        },
-        ("/workers", "/events?event=worker_seen"),
-    )

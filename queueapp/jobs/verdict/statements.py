@@ -14,8 +14,7 @@ from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 # Priorities that are looked at, and in each the first jobs among which one that can run is sought.
-MOST_PRIORITIES = 100
-HEAD = 300
+MOST_PRIORITIES, HEAD = 100, 300
 # Jobs that were tried before are sought among so many that are due soonest, over all priorities.
 MOST_SOONEST = 2_000
 # Jobs on hold that are counted: of a kind, and of all of them.
@@ -24,17 +23,14 @@ MOST_HOLDERS = 1_000
 # Lines of the ledger, newest first, in which the last end of an attempt is sought.
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
-MOST_LINES = 600
-RUN_LINES = 120
+MOST_LINES, RUN_LINES = 600, 120
 # Kinds among which the one with the most failures, retries or arrivals is found, and of how long.
 MOST_RECENT, RECENT_S = 50, 600
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
-GROUPS = 5
-MOST_HIT = 100
+GROUPS, MOST_HIT = 5, 100
 # Jobs whose history is looked at, and those among which they are sought.
-MOST_SUSPECTS = 50
-KILLED = 2
+MOST_SUSPECTS, KILLED = 50, 2
 
 _LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
 _RECENT = f"created_at > statement_timestamp() - interval '{RECENT_S} s'"
@@ -50,6 +46,7 @@ SELECT {columns} FROM jobs
 WHERE status = 'queued' AND priority = p.priority AND available_at <= statement_timestamp()
 ORDER BY available_at, created_at, id LIMIT {limit}"""
 
+_LATER = _DUE.replace("<=", ">")
 _ENDED = """(SELECT finished_at FROM jobs
    WHERE status = '{status}' AND finished_at IS NOT NULL AND finished_at < 'infinity'
    ORDER BY finished_at DESC LIMIT 1)"""
@@ -67,7 +64,7 @@ LINE = f"""
 WITH RECURSIVE {PRIORITIES},
 running AS MATERIALIZED (
   SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at,
-    coalesce(started_at + make_interval(
+    cancel_requested_at, coalesce(started_at + make_interval(
       secs => nullif(coalesce(timeout_s, %(job_timeout)s::float8), 0))
       <= lease_expires_at + interval '1 s', false) AS cut
   FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
@@ -102,7 +99,8 @@ SELECT statement_timestamp() AS now,
      FROM running GROUP BY 1 ORDER BY 4 LIMIT {MOST_HOLDERS}) h) AS holders,
   (SELECT jsonb_agg(k) FROM (
      SELECT kind, count(*) AS jobs, min(started_at) AS first_at, max(started_at) AS last_at,
-       (array_agg(id ORDER BY started_at, id))[1] AS first_id
+       (array_agg(id ORDER BY started_at, id))[1] AS first_id,
+       count(cancel_requested_at) AS asked, min(cancel_requested_at) AS asked_at
      FROM running WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 3 LIMIT 200) k) AS kinds,
   (SELECT jsonb_agg(h) FROM (
      SELECT f.kind, count(*) AS jobs, min(f.available_at) AS at FROM (
@@ -209,12 +207,12 @@ SELECT statement_timestamp() AS now,
 SUSPECTS = f"""
 WITH RECURSIVE {PRIORITIES},
 candidates AS MATERIALIZED (
-  (SELECT id, kind, status, attempts FROM (
-     SELECT id, kind, status, attempts FROM jobs WHERE status = 'running'
+  (SELECT id, kind, status, attempts, cancel_requested_at AS asked_at FROM (
+     SELECT id, kind, status, attempts, cancel_requested_at FROM jobs WHERE status = 'running'
      ORDER BY claimed_at DESC, id DESC LIMIT {MOST_FAILURES}) r
    WHERE attempts > {KILLED} ORDER BY attempts DESC LIMIT {MOST_SUSPECTS})
   UNION ALL
-  (SELECT s.id, s.kind, 'queued', s.attempts FROM (
+  (SELECT s.id, s.kind, 'queued', s.attempts, NULL FROM (
      SELECT s.* FROM priorities p CROSS JOIN LATERAL (
        SELECT id, kind, attempts, error_class FROM jobs
        WHERE status = 'queued' AND priority = p.priority
@@ -224,14 +222,14 @@ candidates AS MATERIALIZED (
    WHERE s.error_class = 'LeaseLost' AND s.attempts >= {KILLED}
    LIMIT {MOST_SUSPECTS})
   UNION ALL
-  (SELECT id, kind, 'failed', attempts FROM (
+  (SELECT id, kind, 'failed', attempts, NULL FROM (
      SELECT id, kind, attempts, error_class FROM jobs
      WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
        AND finished_at > statement_timestamp() - interval '1 h'
      ORDER BY finished_at DESC LIMIT {MOST_FAILURES}) f
    WHERE error_class = 'LeaseLost' AND attempts >= {KILLED} LIMIT {MOST_SUSPECTS})
 )
-SELECT c.id, c.kind, c.status, lost.times, lost.holders, lost.first_at, lost.last_at
+SELECT c.id, c.kind, c.status, lost.times, lost.holders, lost.first_at, lost.last_at, c.asked_at
 FROM candidates c CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE e.event = 'lease_expired') AS times,
     array_agg(e.data->>'holder') FILTER (WHERE e.event = 'lease_expired') AS holders,
@@ -249,36 +247,36 @@ WHERE lost.times >= {KILLED} AND lost.raised = 0
 ORDER BY lost.times DESC, c.id LIMIT 10
 """
 
-# The newest failures of a day, the retries that are due soonest and what is on hold, by cause, in
-# the order of the page of causes. ``ever_at``: the first such failure that there is a row of.
+_CAUSE = "id, kind, attempts, error_class, error_fingerprint"
+
+# The newest failures of a day and what waits, by cause, in the order of the page of causes.
+# ``ever_at``: the first such failure that there is a row of.
 GROUPS_OF = f"""
 WITH RECURSIVE {PRIORITIES},
 failed AS MATERIALIZED (
-  SELECT id, kind, error_class, error_fingerprint, finished_at FROM jobs
+  SELECT {_CAUSE}, finished_at FROM jobs
   WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
     AND finished_at > statement_timestamp() - interval '24 h'
   ORDER BY finished_at DESC LIMIT {MOST_FAILURES}
 ),
+looked AS MATERIALIZED (
+  SELECT s.*, p.priority FROM priorities p CROSS JOIN LATERAL (
+    ({_DUE.format(columns=f"{_CAUSE}, true AS is_due", limit=HEAD)}) UNION ALL
+    ({_LATER.format(columns=f"{_CAUSE}, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
+),
 retrying AS MATERIALIZED (
-  SELECT s.id, s.kind, s.error_class, s.error_fingerprint, NULL::timestamptz AS finished_at
-  FROM (
-    SELECT s.* FROM priorities p CROSS JOIN LATERAL (
-      SELECT id, kind, error_class, error_fingerprint, attempts FROM jobs
-      WHERE status = 'queued' AND priority = p.priority
-        AND available_at > statement_timestamp()
-      ORDER BY available_at, created_at, id LIMIT {HEAD}) s
-    LIMIT {MOST_SOONEST}) s
-  WHERE s.attempts > 0 AND s.error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
+  SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM looked
+  WHERE error_fingerprint IS NOT NULL LIMIT {MOST_FAILURES}
 ),
 on_hold AS MATERIALIZED (
-  SELECT * FROM (
-    SELECT id, kind, error_class, error_fingerprint, NULL::timestamptz AS finished_at FROM jobs
+  SELECT * FROM (SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM jobs
     WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT {HEAD}) h
   WHERE h.error_fingerprint IS NOT NULL
 ),
 groups AS (
   SELECT error_fingerprint AS fingerprint, count(finished_at) AS failed,
     count(*) - count(finished_at) AS retrying, max(finished_at) AS last_at,
+    count(*) FILTER (WHERE finished_at IS NULL AND attempts = 0) AS anew,
     count(*) FILTER (WHERE finished_at IS NULL
       OR finished_at > statement_timestamp() - interval '{failures.LATELY_S} s') AS lately,
     (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
@@ -290,6 +288,8 @@ groups AS (
 )
 SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) AS retrying,
   (SELECT min(finished_at) FROM failed) AS back_to,
+  (SELECT count(*) FROM looked) >= {MOST_SOONEST} OR EXISTS (
+    SELECT FROM looked GROUP BY priority, is_due HAVING count(*) >= {HEAD}) AS is_cut,
   (SELECT jsonb_agg(g) FROM (
      SELECT groups.*, (
        SELECT j.finished_at FROM jobs j

@@ -14,7 +14,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from queueapp.commands.demo.incidents.lock import connect
-from queueapp.commands.demo.incidents.stage import LEASE_S, Stage, minute
+from queueapp.commands.demo.incidents.stage import EVENING, LEASE_S, Stage, minute
 from queueapp.errors import OperationBusy, OperationNotFound
 from queueapp.jobs import control, operations, transitions
 from queueapp.jobs.backoff import Backoff
@@ -24,7 +24,7 @@ from queueapp.jobs.expiry import lift_expired
 from queueapp.jobs.holds import Holds
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import database_now
-from queueapp.jobs.status import Event
+from queueapp.jobs.status import Event, Status
 
 _SIGN_S, _LINE_S = 20.0, 60.0
 _HOUSEKEEPING, _SWEEPER = "housekeeping:drill", "sweeper:drill"
@@ -72,8 +72,28 @@ class Cast:
             self._stage.renew()
             self._obey()
             self._keep_house()
+            self._mend()
             self._try_canaries()
             self._work_off()
+
+    def _mend(self) -> None:
+        """Let the kind that fails rest while it is held, and go well once it was seen to."""
+        stage, kind = self._stage, self._stage.fails
+        if kind is None:
+            return
+        switch = control.in_force(stage.session).latest.get(control.scope_of(kind))
+        over = (Status.SUCCEEDED, Status.CANCELLED)
+        alike = sa.select(Job.id).where(
+            Job.kind == kind, Job.status.not_in(over), Job.error_fingerprint.is_not(None)
+        )
+        is_left = stage.session.scalar(alike.limit(1)) is not None
+        stage.session.commit()
+        if switch and switch.stops:
+            stage.line = {**stage.line, kind: minute(enqueued=60)}
+        elif switch or not is_left:
+            stage.fails = None
+            stage.line = {**stage.line, kind: EVENING[kind]}
+            stage.works += (kind,)
 
     def _sign(self) -> None:
         for name, sign in self._stage.signs.items():

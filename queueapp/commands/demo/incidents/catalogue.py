@@ -114,6 +114,7 @@ def _poison(stage: Stage) -> None:
     told = minute(enqueued=60, claimed=60, succeeded=42, retry_scheduled=18, wait={"9": 60})
     stage.minutes(_LATELY, {MAIL: told})
     stage.flow(9, 4)
+    stage.fails = MAIL
     ages = spread(212, 700, 6)
     stage.failed(MAIL, ages, _TEMPLATE, again_in=spread(212, 300, 1_800), payload=_mail)
 
@@ -146,6 +147,7 @@ def _retry_storm(stage: Stage) -> None:
     )
     stage.minutes(6, {MAIL: told})
     stage.flow(9, 4)
+    stage.fails = MAIL
     ages = spread(240, 330, 2)
     stage.failed(MAIL, ages, _REFUSED, again_in=spread(240, 300, 1_800), payload=_mail)
 

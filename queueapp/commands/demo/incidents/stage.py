@@ -82,7 +82,8 @@ class Stage:
 
     ``signs``: what each live worker says of itself; ``leases``: what live workers hold;
     ``works``: the kinds that live workers work off, ``pace`` jobs a tick and thread; ``flows``:
-    whether other work goes on beside it; ``line``: the minute that goes on.
+    whether other work goes on beside it; ``line``: the minute that goes on; ``fails``: the kind of
+    it that fails until somebody lifts a hold of it, or no job that failed so is left.
     """
 
     session: Session
@@ -93,6 +94,7 @@ class Stage:
     pace: int = 3
     flows: bool = False
     line: Mapping[str, Any] = field(default_factory=dict)
+    fails: str | None = None
 
     @property
     def past(self) -> Past:

@@ -135,10 +135,9 @@ def falling_behind(facts: Facts) -> Said | None:
     held = f" {kind.kind} is on hold by now." if kind and is_held else ""
     return Said(
         Level.AMBER,
-        f"In {about(minutes, facts.now, BEHIND_S)} minutes {counted(arrived, 'job')} came{named} and"
-        f" {ended:,} ended;"
-        f" {due(line.due)}, the oldest for {span(waited)}, longer than before. At"
-        f" these rates the line never empties{alone}.{held}{_new_hands(facts)}",
+        f"In {about(minutes, facts.now, BEHIND_S)} minutes {counted(arrived, 'job')} came{named}"
+        f" and {ended:,} ended; {due(line.due)}, the oldest for {span(waited)}, longer than before."
+        f" At these rates the line never empties{alone}.{held}{_new_hands(facts)}",
         lasting_since(hour.minutes, lambda minute: minute.arrived > minute.ended),
         {
             "arrived": arrived,

@@ -93,6 +93,7 @@ def _histogram(name: str, event: str) -> str:
 
 
 _COLUMNS = "xid, id, kind, event, attempt, data, created_at"
+# Numbers that this server has not come to are another's, from which pg_dump has brought the ledger.
 _READ = f"""
 WITH news AS MATERIALIZED (
   SELECT * FROM (
@@ -103,6 +104,7 @@ WITH news AS MATERIALIZED (
      ORDER BY e.xid, e.id LIMIT %(limit)s)
     UNION ALL
     (SELECT {_COLUMNS} FROM job_events WHERE (xid, id) > (%(xid)s::xid8, %(id)s)
+       AND xid < pg_snapshot_xmax(pg_current_snapshot())
      ORDER BY xid, id LIMIT %(limit)s)
   ) n ORDER BY n.xid, n.id LIMIT %(limit)s
 ),

@@ -113,6 +113,25 @@ def test_a_line_of_another_server_keeps_nothing_from_being_counted(
 
 
 @pytest.mark.postgresql("numbers of transactions")
+def test_what_another_server_has_numbered_ahead_of_this_one_is_counted_by_no_line(
+    bench: Bench, enqueue: Enqueue, session: Session
+) -> None:
+    """As pg_dump brings it, before anybody has set those numbers right; least of all by each."""
+    worker = bench.worker()
+    worker.upkeep.write_stats()
+    enqueue()
+    session.execute(text("UPDATE job_events SET xid = '1099511627776' WHERE job_id IS NOT NULL"))
+    session.commit()
+    for _ in range(2):
+        enqueue()
+        a_minute_passes(session)
+        worker.upkeep.write_stats()
+
+    lines = [line.data["kinds"] for line in events_named(session, "minute_stats")[1:]]
+    assert [one["demo.echo"]["events"] for one in lines] == [{"enqueued": 1}] * 2
+
+
+@pytest.mark.postgresql("numbers of transactions")
 @pytest.mark.parametrize("written", ["as it should be", "in full", "by an older release"])
 def test_no_event_is_counted_again_when_numbers_of_transactions_get_longer(
     bench: Bench,

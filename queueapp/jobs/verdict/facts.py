@@ -140,7 +140,7 @@ class KindCounts:
 class Hour:
     """The minute's lines of the last hour, oldest first, as far as all is counted.
 
-    ``usual_s``: p95 of a kind's run; ``at``: of the newest; ``uncounted_at``: the first it left out.
+    ``usual_s``: p95 of a kind's run; ``at``: of the newest; ``uncounted_at``: what it left out.
     """
 
     minutes: Sequence[Minute] = ()

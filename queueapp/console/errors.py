@@ -198,6 +198,7 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "differing": [field for field in fields if field.differs(compared)],
         "same": [field for field in fields if not field.differs(compared)],
         "cause_words": _words_of(group),
+        "message": _message_of(group),
         **_sample(session, jobs, waiting),
         "reason_length": REASON_LENGTH,
         "count_limit": COUNT_LIMIT,
@@ -226,9 +227,12 @@ def _holds(session: Session, group: Group) -> dict[str, Any]:
 
 def _words_of(group: Group) -> str:
     """What stands in the field for the reason until somebody writes another one."""
-    # Of a message that was one value nothing but marks is left.
-    message = group.message if re.search(r"\w", group.message or "") else None
-    return cut(": ".join(filter(None, (group.error_class, message))), 200)
+    return cut(": ".join(filter(None, (group.error_class, _message_of(group)))), 200)
+
+
+def _message_of(group: Group) -> str | None:
+    """What messages of the cause have in common; of one that was all value only marks are left."""
+    return group.message if re.search(r"\w", group.message or "") else None
 
 
 def _read_group(

@@ -114,8 +114,8 @@ def test_each_cause_is_told_by_a_message_as_it_stands_on_a_job(
     console: Console, session: Session
 ) -> None:
     """Blanked, these messages say nothing: all there is of them varies."""
-    for message, verb in (("'region'", "fail"), ("10.0.0.7 answered 503", "retry")):
-        fail(session, message, verb=verb)
+    all_value = fail(session, "'region'")
+    fail(session, "10.0.0.7 answered 503", verb="retry")
     fail(session, "the disk is full")
     fail(session, "<img src=x hx-get=/boom> 'x'\nsecond line " + "x" * 400)
     session.commit()
@@ -127,6 +127,7 @@ def test_each_cause_is_told_by_a_message_as_it_stands_on_a_job(
         assert told in text, told
     assert "e.g. <img src=x hx-get=/boom> 'x' demo.echo" in text
     assert "<img src=x" not in page
+    assert "KeyError e.g. 'region' failed for good" in words(console.get(f"/errors/{all_value}"))
     assert "second line" not in text
 
 

@@ -46,7 +46,7 @@ SELECT coalesce((
     AND (data->>'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot())) IS TRUE AS is_here,
   (data->>'id')::bigint AS id, data->'open' AS open, (data->>'full')::boolean AS full,
   data->'totals' AS totals, data->>'due_to' AS due_to,
-  extract(epoch FROM clock_timestamp() - created_at)::float8 AS age_s
+  created_at, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age_s
 FROM job_events e
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND NOT data ? 'drill'
 ORDER BY e.id DESC LIMIT 1
@@ -93,19 +93,17 @@ def _histogram(name: str, event: str) -> str:
 
 
 _COLUMNS = "xid, id, kind, event, attempt, data, created_at"
-# A minute's line tells of the time since the one before it, also where something that is counted
-# late happened earlier: ``since`` is of what is not. Numbers that this server has not come to are
-# another's, from which pg_dump has brought the ledger.
+# Numbers that this server has not come to are another's, from which pg_dump has brought the ledger.
 _READ = f"""
 WITH news AS MATERIALIZED (
   SELECT * FROM (
-    (SELECT e.*, true AS is_late FROM unnest(%(open)s::text[], %(after)s::bigint[]) AS o(xid, id)
+    (SELECT e.* FROM unnest(%(open)s::text[], %(after)s::bigint[]) AS o(xid, id)
      CROSS JOIN LATERAL (
        SELECT {_COLUMNS} FROM job_events WHERE xid = o.xid::xid8 AND id > o.id
        ORDER BY xid, id LIMIT %(limit)s) e
      ORDER BY e.xid, e.id LIMIT %(limit)s)
     UNION ALL
-    (SELECT {_COLUMNS}, false FROM job_events WHERE (xid, id) > (%(xid)s::xid8, %(id)s)
+    (SELECT {_COLUMNS} FROM job_events WHERE (xid, id) > (%(xid)s::xid8, %(id)s)
        AND xid < pg_snapshot_xmax(pg_current_snapshot())
      ORDER BY xid, id LIMIT %(limit)s)
   ) n ORDER BY n.xid, n.id LIMIT %(limit)s
@@ -125,7 +123,7 @@ SELECT
   (SELECT id FROM news n ORDER BY n.xid DESC, n.id DESC LIMIT 1) AS id,
   (SELECT count(*) FROM news) AS read,
   {_OPEN} AS open,
-  (SELECT min(created_at) FROM news WHERE NOT is_late) AS since,
+  (SELECT min(created_at) FROM news) AS since,
   extract(epoch FROM statement_timestamp())::bigint AS now_s,
   (SELECT jsonb_object_agg(kind, jsonb_build_object('events', events,
      'retries', retries, 'later', later,
@@ -191,12 +189,16 @@ def _write(database: Database, last: Any, actor: str) -> float:
     )[0]  # fmt: skip
     next_due: Any = run(database, _NEXT_DUE, due_to=getattr(last, "due_to", None))[0]
     kinds = _with_due(news.kinds or {}, next_due.kinds or {})
+    since = news.since
+    if since and is_here and not last.full:
+        # It tells of the time since that one, also where something was committed late.
+        since = max(since, last.created_at)
     reached, is_full = start.after(news), news.read >= EVENTS_A_LINE
     data = {
         "xid": str(reached.xid),
         "id": reached.id,
         "open": reached.open,
-        "since": news.since.isoformat() if news.since else None,
+        "since": since.isoformat() if since else None,
         # There may be more than it could take.
         "full": is_full,
         "kinds": kinds,

@@ -223,7 +223,13 @@ def test_what_cannot_run_is_not_started_for_ever(tmp_path: Path) -> None:
     assert raised.value.message.endswith("no such thing")
 
 
-@pytest.mark.parametrize("command", [["demo"], ["demo", "incident", "paused"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["demo"],
+        pytest.param(["demo", "incident", "paused"], marks=pytest.mark.postgresql("incidents")),
+    ],
+)
 def test_a_port_that_was_asked_for_and_is_taken_is_refused(
     database_url: str, command: list[str]
 ) -> None:

@@ -132,11 +132,18 @@ def test_what_another_server_has_numbered_ahead_of_this_one_is_counted_by_no_lin
 
 
 @pytest.mark.postgresql("numbers of transactions")
-@pytest.mark.parametrize("written", ["as it should be", "by an older release"])
+@pytest.mark.parametrize("written", ["as it should be", "in full", "by an older release"])
 def test_no_event_is_counted_again_when_numbers_of_transactions_get_longer(
-    bench: Bench, enqueue: Enqueue, session: Session, written: str
+    bench: Bench,
+    enqueue: Enqueue,
+    session: Session,
+    written: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """'99' is the larger text, 101 the larger number."""
+    if written == "in full":
+        # The first line is itself an event of the second.
+        monkeypatch.setattr(minute_stats, "EVENTS_A_LINE", 5)
     worker = bench.worker()
     worker.upkeep.write_stats()
     for _ in range(4):
@@ -151,12 +158,13 @@ def test_no_event_is_counted_again_when_numbers_of_transactions_get_longer(
     worker.upkeep.write_stats()
 
     assert _kinds_of_last(session)["demo.echo"]["events"] == {"enqueued": 4}
-    assert events_named(session, "minute_stats")[-1].data["xid"] == "101"
     if written == "by an older release":
         wrong = (
-            "UPDATE job_events SET data = data || '{\"xid\": \"99\"}' WHERE data->>'xid' = '101'"
+            "UPDATE job_events SET data = data - 'open' || jsonb_build_object('xid', '99', 'id',"
+            " (SELECT max(id) FROM job_events WHERE event = 'enqueued'))"
+            " WHERE id = (SELECT max(id) FROM job_events)"
         )
-        assert session.execute(text(f"{wrong} RETURNING id")).all()
+        session.execute(text(wrong))
     a_minute_passes(session)
     enqueue()
     worker.upkeep.write_stats()
@@ -234,6 +242,30 @@ def test_a_transaction_that_stays_open_holds_no_line_back(
     assert datetime.fromisoformat(last.data["since"]) > datetime.now(UTC) - timedelta(minutes=5)
     assert none.data["kinds"] == {}
     assert none.data["totals"]["events"]["enqueued"] == 4 + len(late_ones)
+
+
+@pytest.mark.postgresql("transactions that stay open")
+def test_what_is_counted_late_makes_no_line_longer(
+    bench: Bench, session: Session, engine: sa.Engine
+) -> None:
+    """Also where nothing else has happened meanwhile."""
+    worker = bench.worker()
+    late = (
+        "INSERT INTO job_events (job_id, kind, event, attempt, actor, created_at)"
+        " VALUES (7, 'demo.late', 'enqueued', 0, 'a', now() - interval '9 min')"
+    )
+    worker.upkeep.write_stats()
+    a_minute_passes(session)
+    with engine.begin() as open_one:
+        open_one.execute(text(late))
+        worker.upkeep.write_stats()
+        a_minute_passes(session)
+
+    worker.upkeep.write_stats()
+
+    line = events_named(session, "minute_stats")[-1]
+    assert line.data["kinds"]["demo.late"]["events"] == {"enqueued": 1}
+    assert datetime.fromisoformat(line.data["since"]) > datetime.now(UTC) - timedelta(minutes=5)
 
 
 @pytest.mark.postgresql("transactions that stay open")

@@ -48,8 +48,9 @@ def demo(
 ) -> None:
     """Run web, worker, webhooks and a stream of jobs; stop with Ctrl-C.
 
-    The jobs go into a database of the demo's own on this machine. Where DATABASE_URL is set, the
-    demo does not touch that database unless --into-database-url says so.
+    The jobs go into the local database of this folder, which every flask command has without
+    DATABASE_URL. Where that is set, the demo does not touch its database unless
+    --into-database-url says so.
 
     \b
     Examples:

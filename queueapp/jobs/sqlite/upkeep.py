@@ -65,7 +65,7 @@ reworded(
 SELECT data ->> 'xid' AS xid, data ->> 'id' IS NOT NULL AS is_here,
   data ->> 'id' AS id, NULL AS open,
   data ->> 'full' AS full, data -> 'totals' AS "totals [json_text]", data ->> 'due_to' AS due_to,
-  epoch(now()) - epoch(created_at) AS age_s
+  created_at, epoch(now()) - epoch(created_at) AS age_s
 FROM job_events
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND data ->> 'drill' IS NULL
 ORDER BY job_events.id DESC LIMIT 1

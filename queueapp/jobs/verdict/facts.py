@@ -140,8 +140,7 @@ class KindCounts:
 class Hour:
     """The minute's lines of the last hour, oldest first, as far as all is counted.
 
-    ``usual_s``: p95 of a kind's run. ``at``: when the newest line was written. ``uncounted_at``:
-    the first event that no line counts, where the newest one could not take all.
+    ``usual_s``: p95 of a kind's run; ``at``: of the newest; ``uncounted_at``: what it left out.
     """
 
     minutes: Sequence[Minute] = ()

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from queueapp.console import preferences
-from queueapp.console.filters import elapsed, iso, plural, stamp
+from queueapp.console.filters import iso, plural, stamp
 from queueapp.console.instants import ENDS
 from queueapp.jobs.operations import ASKED_TO_STOP, CHANGED, UNDO, VERBS, Operation, Trial
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.filters import written_filter
 from queueapp.jobs.status import Reason, Status
+from queueapp.jobs.why.words import elapsed
 
 # Up to so many jobs one click confirms; for more, their number is to be typed.
 CLICK = 1_000

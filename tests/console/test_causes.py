@@ -102,11 +102,11 @@ def test_a_cause_that_is_only_retried_says_since_when(
     text = words(console.get(f"/errors/{fingerprint}"))
 
     assert "failed for good 0 each is tried again so far waiting to run again 3" in text
-    assert "first seen 2h 01m ago, of the jobs that have it now last seen 5m 00s ago" in text
+    assert "first seen 2 h 1 min ago, of the jobs that have it now last seen 5 min 0 s ago" in text
 
     monkeypatch.setattr(failures, "TOLD", 2)
     text = words(console.get(f"/errors/{fingerprint}"))
-    assert "of 1 that wait it is not looked up last seen 1h 06m ago, or later" in text
+    assert "of 1 that wait it is not looked up last seen 1 h 6 min ago, or later" in text
 
 
 def test_a_cause_is_new_since_the_deploy_that_brought_it(

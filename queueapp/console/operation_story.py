@@ -37,7 +37,8 @@ WORDS = {
     "cancel": Words(
         "Cancel", "Cancelling", "cancelled",
         "A waiting job never runs. A running one is asked to stop at its next check; it is never"
-        " killed.",
+        " killed. Where a handler never checks, stop its worker: after its grace the job ends"
+        " cancelled.",
     ),
     "hold": Words("Hold", "Holding", "held", "They keep their place, and nothing starts them."),
     "unhold": Words("Unhold", "Unholding", "unheld", "They are back in the line."),

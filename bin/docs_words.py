@@ -42,6 +42,7 @@ EVENTS = {
     status.Event.MINUTE_STATS: "a minute of the ledger in one line, for charts",
     status.Event.OP_PLANNED: "a bulk operation was planned",
     status.Event.OP_COUNTED: "how far the jobs of a plan have been counted",
+    status.Event.OP_BEGUN: "somebody began a bulk operation, or went on with another's",
     status.Event.OP_CANARY: "the first jobs of a canary retry went ahead, or were decided on",
     status.Event.OP_BATCH: "a batch of a bulk operation is done",
     status.Event.OP_STOPPED: "a bulk operation was stopped",

@@ -38,9 +38,12 @@ def shared(app: Flask) -> Shared[Counts]:
     return found
 
 
-def present(app: Flask) -> Counts:
-    """The counts, a moment old at most. Raises DatabaseUnavailable."""
-    return shared_readings.present(shared(app).get())
+def present(app: Flask, *, begun: bool = False) -> Counts:
+    """The counts, a moment old at most. Raises DatabaseUnavailable.
+
+    ``begun``: as in ``Shared.get``.
+    """
+    return shared_readings.present(shared(app).get(begun=begun))
 
 
 def at_hand(app: Flask) -> Counts | None:
@@ -51,8 +54,7 @@ def at_hand(app: Flask) -> Counts | None:
 
 
 def _read(session: Session) -> Counts:
-    return Counts(
-        pulse=queries.pulse(session),
-        by_status=tried(session, queries.status_counts),
-        depths=tried(session, queries.depth_by_priority),
-    )
+    pulse, depths = queries.pulse(session), tried(session, queries.depth_by_priority)
+    # What waits is counted once for both.
+    by_status = tried(session, lambda it: queries.status_counts(it, depths=depths.value))
+    return Counts(pulse, by_status, depths)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import psycopg
@@ -13,11 +13,14 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
-from queueapp.config import Settings
+from queueapp.config import Settings, needs_database_url
 from queueapp.connections import address_of
 from queueapp.database_address import place_of
 from queueapp.errors import QueueError
 from queueapp.extensions import db
+from queueapp.jobs import queries
+from queueapp.jobs.queries import Sample
+from queueapp.jobs.queries.attempted import tried
 from queueapp.jobs.verdict import Facts, Level, Step, Unread, Verdict, judge, not_known, read
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
@@ -30,11 +33,15 @@ HEALTH_WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class Look:
-    """The verdict and what it was made from (None: nothing could be read), and how old it is."""
+    """The verdict and what it was made from (None: nothing could be read), and how old it is.
+
+    ``samples``: of the causes in it, by fingerprint; without those that could not be read.
+    """
 
     verdict: Verdict
     facts: Facts | None
     age_s: float = 0.0
+    samples: Mapping[str, Sample] = field(default_factory=dict)
 
 
 def init_app(app: Flask) -> None:
@@ -48,9 +55,11 @@ def shared(app: Flask) -> Shared[Look]:
     return found
 
 
-def present(app: Flask, *, wait_s: float | None = None, life_s: float | None = None) -> Look:
+def present(
+    app: Flask, *, wait_s: float | None = None, life_s: float | None = None, begun: bool = False
+) -> Look:
     """The shared look, at most ``LIFE_S`` old while the database answers; see ``Shared.get``."""
-    return aged(shared(app).get(wait_s=wait_s, life_s=life_s), app)
+    return aged(shared(app).get(wait_s=wait_s, life_s=life_s, begun=begun), app)
 
 
 def recent(app: Flask, **asked: float | None) -> Look:
@@ -69,7 +78,10 @@ def look(app: Flask) -> Look:
     settings: Settings = app.extensions["queue_settings"]
     with app.app_context(), db.engine.connect() as connection:
         facts = _read(connection, settings)
-    return Look(judge(facts), facts)
+        groups = facts.groups.groups if facts.groups else ()
+        ids = {one.fingerprint: one.sample for one in groups if one.fingerprint}
+        samples = tried(connection, lambda it: queries.samples_of(it, ids, facts.now))
+    return Look(judge(facts), facts, samples=samples.value or {})
 
 
 def look_or_say_why(app: Flask) -> Look:
@@ -103,7 +115,8 @@ def aged(snapshot: Snapshot[Look], app: Flask) -> Look:
     reason = f"{failure}; what stands below was last read by this web process {ago} ago"
     found = replace(_unknown(app, Unread("queue", reason)), as_of=old.as_of)
     others = tuple(one for one in old.findings if one.level in (Level.AMBER, Level.RED))
-    return Look(replace(found, others=others), snapshot.value.facts, snapshot.age_s)
+    known = snapshot.value
+    return Look(replace(found, others=others), known.facts, snapshot.age_s, known.samples)
 
 
 def _unknown(app: Flask, unread: Unread) -> Verdict:
@@ -115,8 +128,12 @@ def _unknown(app: Flask, unread: Unread) -> Verdict:
 
 def _what_to_check(app: Flask) -> str:
     address = address_of(app)
-    if address.is_local:
+    if address.has_local_server:
         return "Is the local PostgreSQL under `instance/` running? Start the command again."
+    if address.is_local and needs_database_url(address.settings):
+        return "Set DATABASE_URL where this process is started, and start it again."
+    if address.is_local:
+        return "Do one of what it names, then start the command again."
     place = place_of(address.settings.database_url)
     if address.settings.is_sqlite:
         return f"Is the file {place} there, and can it be written? `flask system` tells more."

@@ -18,7 +18,9 @@ const refresh = {
   paused: (sessionStorage.getItem("paused") ?? (pace === "off" ? "1" : "0")) === "1",
   failures: 0, next: 0, clock: 0, at: Date.now(),
   heard: Date.now(), heardAt: $("#badge")?.dataset.clock, // of the verdict
+  isOlder: false, // than what is shown: the last answer
 };
+const apart = () => (document.hidden ? HIDDEN_WAIT : (Number(pace) || 5) * 1000);
 
 const isPoll = (ctx) => ctx.sourceElement?.id === "panel";
 const isIdle = () =>
@@ -46,19 +48,28 @@ function refreshNow() {
   if (panel()) htmx.trigger(panel(), "refresh");
 }
 
+// Each web process has readings of its own: what is shown never makes way for what was read before it,
+// and is called stale when no newer is to be had. That nothing is known of now is news all the same.
 function succeeded(asOf, clock, verdict) {
-  if (verdict) Object.assign(refresh, { heard: Date.now(), heardAt: clock });
-  showVerdict(verdict);
+  const shown = $("#as-of time");
+  refresh.isOlder = Boolean(shown) && Date.parse(asOf) < Date.parse(shown.dateTime);
+  if (verdict && (!refresh.isOlder || verdict.startsWith("unknown"))) {
+    Object.assign(refresh, { heard: Date.now(), heardAt: clock });
+    showVerdict(verdict);
+  }
   if (refresh.failures) say($("#live"), "The connection is back.");
   const next = Number(pace) ? Date.now() + pace * 1000 - 500 : 0;
-  Object.assign(refresh, { failures: 0, next, clock: Date.parse(asOf) - Date.now() });
-  const shown = $("#as-of time");
+  Object.assign(refresh, { failures: 0, next });
+  const isStale = refresh.isOlder && Date.now() + refresh.clock - Date.parse(asOf) > 3 * apart();
+  if (!refresh.isOlder) refresh.clock = Date.parse(asOf) - Date.now();
   if (!shown) return;
-  shown.dateTime = asOf;
-  shown.textContent = clock;
-  $("#as-of-note").textContent = "";
-  delete $("#as-of").dataset.stale;
-  delete panel().dataset.stale;
+  if (!refresh.isOlder) Object.assign(shown, { dateTime: asOf, textContent: clock });
+  $("#as-of-note").textContent = isStale ? "· the last answer was older, so this stays" : "";
+  showStale(isStale);
+}
+
+function showStale(isStale) {
+  for (const part of [$("#as-of"), panel()]) part.toggleAttribute("data-stale", isStale);
 }
 
 function failed(status, retryAfter) {
@@ -69,9 +80,22 @@ function failed(status, retryAfter) {
   if (!refresh.failures++) say($("#alarm"), "The last refresh failed. What is shown may be old.");
   const why = status === 403 ? "not allowed any more" : status === 404 ? "it is gone" : "no answer";
   $("#as-of-note").textContent = `· ${why}, retrying in ${seconds} s`;
-  $("#as-of").dataset.stale = panel().dataset.stale = "";
+  showStale(true);
   // Nobody has looked for ten seconds and more: what the tab says of the queue is not known any more.
   if (refresh.failures > 1 && (!status || status >= 500)) showVerdict("unknown Unknown");
+}
+
+// A question that came to nothing: what was typed into it stands in the same one when it is asked again.
+let givenUp = {};
+function giveUp() {
+  const form = dialog.querySelector("form");
+  givenUp = { at: form?.action, reason: form?.elements.reason?.value };
+  dialog.close();
+}
+function sayAgain() {
+  const form = dialog.querySelector("form");
+  const field = form?.elements.reason;
+  if (form?.action === givenUp.at && field && !field.value) field.value = givenUp.reason ?? "";
 }
 
 // The question of an operation: the button that had the focus goes with it.
@@ -86,6 +110,8 @@ document.addEventListener("htmx:config:request", (event) => {
   ctx.request.timeout = 8000;
   // By itself a page may take what was read for another tab a moment ago.
   if (ctx.sourceEvent?.type === "every") ctx.request.headers["Queue-Timer"] = "1";
+  // The mark is that of the last answer: if it was not taken, what is shown has another.
+  if (refresh.isOlder) delete ctx.request.headers["HX-PTag"];
   if (isBusyInRows()) ctx.request.body.set("upto", firstShownId());
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
@@ -94,10 +120,10 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (status < 400) succeeded(...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
   else failed(status, headers.get("Retry-After"));
 });
-// A panel that could not be had stays as it was; no notice for each failed poll.
+// A panel that could not be had, or is older, stays as it was; no notice for each failed poll.
 document.addEventListener("htmx:before:swap", (event) => {
   const { ctx } = event.detail;
-  if (isPoll(ctx) && ctx.response.status >= 400) return event.preventDefault();
+  if (isPoll(ctx) && (ctx.response.status >= 400 || refresh.isOlder)) return event.preventDefault();
   if (ctx.target?.id === "panel") noteFocus();
 });
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
@@ -106,13 +132,13 @@ document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   Object.assign(said, { className: "notice", role: "alert", textContent: "There was no answer. Look again before you try again." });
   said.dataset.tone = "bad";
   $("#notice").replaceChildren(said);
-  dialog.close();
+  if (dialog.open) giveUp();
 });
 // A refusal is a notice on the page, so the dialog makes way for it; a form that comes back stays.
 const isForm = (ctx) => ctx.response?.headers.has("Queue-Form");
 document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
   if (!dialog.contains(ctx.sourceElement) || isForm(ctx)) return;
-  dialog.close();
+  giveUp();
   refreshNow();
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
@@ -138,10 +164,9 @@ function showVerdict(told) {
 // Nobody has looked for three intervals: frozen, offline, or a page that does not ask again.
 function ageVerdict() {
   const badge = $("#badge");
-  const apart = document.hidden ? HIDDEN_WAIT : (Number(pace) || 5) * 1000;
-  if (!badge || badge.dataset.level === "unknown" || Date.now() < refresh.heard + 3 * apart) return;
+  if (!badge || badge.dataset.level === "unknown" || Date.now() < refresh.heard + 3 * apart()) return;
   showVerdict(`unknown ${badge.lastChild.textContent} at ${refresh.heardAt?.slice(0, 5)}`);
-  if (panel()?.hasAttribute("hx-trigger")) $("#as-of").dataset.stale = panel().dataset.stale = "";
+  if (panel()?.hasAttribute("hx-trigger")) showStale(true);
 }
 
 // --- Ages go on between refreshes, by the database's clock ---
@@ -174,6 +199,13 @@ function say(region, text) {
     region.textContent = unsaid.get(region).join(" ");
     unsaid.delete(region);
   }, 50);
+}
+
+// An operation that is over goes on telling of its jobs; that it is over is said once.
+let saidOver = "";
+function sayOver(text) {
+  if (text !== saidOver) say($("#live"), text);
+  saidOver = text;
 }
 
 // --- Ticks: kept by id, whatever the refresh does to the rows ---
@@ -246,7 +278,10 @@ function markFilter(filter) {
 // --- After each swap: dialogs, ticks, ages; a new filter forgets the ticks of the old one ---
 
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
-  if (ctx.target?.id === "dialog-body" && ctx.response.status < 400 && !dialog.open) dialog.showModal();
+  if (ctx.target?.id === "dialog-body" && ctx.response.status < 400) {
+    sayAgain();
+    if (!dialog.open) dialog.showModal();
+  }
   if (ctx.sourceElement?.id === "filter") {
     ticked.clear();
     markFilter(ctx.sourceElement);
@@ -258,11 +293,12 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   }
   if (ctx.target?.id === "panel") keepFocus();
   if (isForm(ctx)) (dialog.open ? dialog : document).querySelector('[aria-invalid="true"]')?.focus();
-  if (panel()?.matches(".operation[data-over]")) say($("#live"), $("#operation-title").textContent);
+  if (panel()?.matches(".operation[data-over]")) sayOver($("#operation-title").textContent);
   showTicks();
   tellAges();
 });
 document.addEventListener("queue:changed", () => {
+  givenUp = {};
   dialog.close();
   ticked.clear();
   say($("#live"), $("#notice").textContent.trim());

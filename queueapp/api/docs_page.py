@@ -21,6 +21,7 @@ from queueapp.api import (
     answers,
     lease_answers,
     lease_schemas,
+    operation_model,
     operation_schemas,
     switches,
     verdict,
@@ -68,10 +69,10 @@ MODELS = (
     lease_answers.SettledJobs, lease_answers.Settled,
     lease_schemas.Lease, lease_schemas.Report, lease_schemas.Succeed, lease_schemas.Fail,
     lease_schemas.Defer, lease_schemas.Release,
-    operation_schemas.Operation, operation_schemas.OperationFilter,
-    operation_schemas.OperationsPage, operation_schemas.OperationSummary,
-    operation_schemas.JobsCount, switches.SwitchAnswer, switches.Switches, verdict.Verdict,
-    workers.DrainAnswer,
+    operation_model.Operation, operation_schemas.OperationFilter,
+    operation_model.OperationsPage, operation_model.OperationSummary,
+    operation_model.JobsCount, switches.HoldAnswer, switches.SwitchAnswer, switches.Switches,
+    verdict.Verdict, workers.DrainAnswer,
     answers.SystemReport, answers.SystemReading,
 )  # fmt: skip
 # What, how much, and the codes beyond it.

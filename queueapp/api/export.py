@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from flask import Blueprint, Response
 from sqlalchemy import Engine
@@ -33,7 +33,10 @@ from queueapp.jobs import queries
 from queueapp.jobs.queries import JobFilter
 from queueapp.redaction import Redaction, for_reader
 
+Place = TypeVar("Place")
 Rows: TypeAlias = list[dict[str, Any]]
+# A page, and where the next one begins: None at the end.
+Seen: TypeAlias = tuple[Rows, Place | None]
 
 PAGE = 500
 # The longest that a page may be on its way to the reader: one that stands still keeps a place.
@@ -135,21 +138,36 @@ def pages_of(
     """The jobs of a filter with these fields, a page at a time; any of them may be empty."""
     columns = describe.columns_of(names)
     limit = MOST_WITH_BODIES if set(names) & set(describe.BODIES) else PAGE
-    before: int | None = None
-    # Of a long list an index would name 20,000 jobs for each page, in vain.
-    scan = False
+
+    def look(session: Session, place: tuple[int | None, bool] | None) -> Seen[Any]:
+        # Of a long list an index would name 20,000 jobs for each page, in vain.
+        before, scan = place or (None, False)
+        page = queries.list_jobs(
+            session, where, before=before, limit=limit, columns=columns, scan=scan
+        )
+        rows = [describe.listed_job(job, names, hidden) for job in page.rows]
+        # Its lines tell where the jobs of an operation end.
+        more = (page.older, page.scanned and where.operation is None)
+        return rows, None if page.older is None else more
+
+    return read_pages(engine, look)
+
+
+def read_pages(
+    engine: Engine, look: Callable[[Session, Place | None], Seen[Place]]
+) -> Generator[Rows, None, None]:
+    """A list, a page at a time, each in a bounded session of its own.
+
+    ``look`` gets the place to go on from, None at first, and gives the rows and the next place.
+    """
+    place: Place | None = None
     while True:
         with Session(engine) as session:
             queries.bound_reads(session)
-            page = queries.list_jobs(
-                session, where, before=before, limit=limit, columns=columns, scan=scan
-            )
-            rows = [describe.listed_job(job, names, hidden) for job in page.rows]
+            rows, place = look(session, place)
         yield rows
-        if page.older is None:
+        if place is None:
             return
-        # Its lines tell where the jobs of an operation end.
-        before, scan = page.older, page.scanned and where.operation is None
 
 
 # Some readers end a line at these; JSON has them within strings only.

@@ -7,8 +7,9 @@ from typing import Any
 from queueapp.api import describe
 from queueapp.api.operation_schemas import told_filter
 from queueapp.extensions import db
-from queueapp.jobs import operations
+from queueapp.jobs import operations, queries
 from queueapp.jobs.operations import Counts, Operation
+from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 
 
@@ -27,6 +28,9 @@ def listed(made: Operation) -> dict[str, Any]:
         "reason": made.reason,
         "planned_by": made.planned_by,
         "planned_at": describe.instant(made.planned_at),
+        "begun_by": made.begun_by,
+        "begun_at": describe.instant(made.begun_at) if made.begun_at else None,
+        "stopped_by": made.stopped_by,
         "planned": _count(made.counts),
         "moved": made.moved,
         "skipped": made.skipped,
@@ -50,7 +54,19 @@ def told(made: Operation, left: Counts) -> dict[str, Any]:
             for why, number in made.others.by_status.items()
         },
         "left": _count(left),
+        "now": _now(made),
         "canary": _canary(made),
+    }
+
+
+def _now(made: Operation) -> dict[str, Any] | None:
+    """How the jobs that it has moved stand, counted once it is over."""
+    if not made.is_over:
+        return None
+    split = queries.split_jobs(db.session(), JobFilter(operation=made.id))
+    return {
+        status: {"count": split.of(status).count, "more": split.of(status).capped}
+        for status in Status
     }
 
 

@@ -12,9 +12,9 @@ from queueapp.api.contract import REPLAYED, Answer, Body, Example, Header, Part,
 from queueapp.api.invalid import invalid_at
 from queueapp.api.lists import refuse_hidden
 from queueapp.api.moves import place_of
+from queueapp.api.operation_model import Operation
 from queueapp.api.operation_schemas import (
     PLACE,
-    Operation,
     OperationBody,
     OperationFilter,
     UndoBody,

@@ -13,7 +13,8 @@ from flask import Blueprint, Response
 
 from queueapp.api import describe, operation_answers
 from queueapp.api.contract import Answer, Body, Example, Part, contract
-from queueapp.api.operation_schemas import Operation, OperationsPage, OperationsQuery
+from queueapp.api.operation_model import Operation, OperationsPage
+from queueapp.api.operation_schemas import OperationsQuery
 from queueapp.api.reading import read_nothing, read_query, read_reason
 from queueapp.api.schemas import NoBody, ReasonBody
 from queueapp.auth import Permission, current_principal, permits

@@ -28,8 +28,8 @@ def stats() -> Response:
     """Count the jobs by status, and say how much is due and since when."""
     session = db.session()
     queries.bound_reads(session)
-    counts = queries.status_counts(session)
     depths = queries.depth_by_priority(session)
+    counts = queries.status_counts(session, depths=depths)
     now = queries.database_now(session)
     oldest = min((depth.oldest_at for depth in depths if depth.oldest_at), default=None)
     return json_answer(

@@ -14,6 +14,7 @@ from queueapp import judgement
 from queueapp.api.acting_schemas import Reason
 from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contract
 from queueapp.api.describe import instant, json_answer
+from queueapp.api.known_kinds import alike, is_known
 from queueapp.api.model import Model
 from queueapp.api.reading import read_model, read_optional, read_reason
 from queueapp.api.schemas import _NOT_SENT, ReasonBody, _Body, _not_blank, _says
@@ -73,6 +74,19 @@ class SwitchAnswer(Model):
     spread: Annotated[float, _says("Of a lifted hold: seconds over which its jobs come back.")]
 
 
+class HoldAnswer(SwitchAnswer):
+    """The hold of a kind, and whether anything here has heard of it."""
+
+    known: Annotated[
+        bool | None,
+        _says(
+            "Whether a handler here, a live worker or a job that was found has this kind; null: it"
+            " could not be looked up. A kind may be held before its first job comes."
+        ),
+    ]
+    meant: Annotated[str | None, _says("Of one that nothing has: the kind that is spelt like it.")]
+
+
 class Switches(Model):
     """What is paused and on hold."""
 
@@ -118,7 +132,7 @@ def index() -> Response:
 )
 def pause() -> Response:
     """Pause the queue."""
-    return _stop(control.pause, QUEUE)
+    return json_answer(_stop(control.pause, QUEUE))
 
 
 @bp.post("/queue/resume")
@@ -139,17 +153,19 @@ def resume() -> Response:
 @permits(Permission.ACT)
 @contract(
     Part.ACT,
-    {200: _NOW},
+    {200: Answer("What is in force now.", HoldAnswer)},
     body=Body(StopBody),
     refuses=(KindNotFound,),
     more="Within two seconds nothing of it starts; what runs finishes. Its waiting jobs are moved"
-    " to `held` in batches, new ones follow; they keep their place. A kind that nobody here knows"
-    " may be held as well.",
+    " to `held` in batches, new ones follow; they keep their place. A kind that nothing here"
+    " knows may be held as well: `known` says so, and `meant` which one is spelt like it.",
     examples=(_FOR_A_WHILE,),
 )
 def hold(kind: str) -> Response:
     """Put a kind on hold."""
-    return _stop(control.hold_kind, scope_of(_known(kind)), kind)
+    told = _stop(control.hold_kind, scope_of(_known(kind)), kind)
+    known = is_known(kind)
+    return json_answer({**told, "known": known, "meant": None if known else alike(kind)})
 
 
 @bp.post("/kinds/<kind>/unhold")
@@ -176,18 +192,18 @@ def _known(kind: str) -> str:
     return kind
 
 
-def _stop(write: Callable[..., None], scope: str, *of: str) -> Response:
+def _stop(write: Callable[..., None], scope: str, *of: str) -> dict[str, Any]:
     asked, session = read_model(StopBody), _turn()
     write(session, *of, reason=asked.reason, for_s=asked.duration, **_by())
-    return _done(session, scope, {})
+    return _done(session, scope)
 
 
 def _lift(write: Callable[..., None], scope: str, *of: str, **how: Any) -> Response:
     session = _turn()
     if control.in_force(session).stop_of(scope) is None:
-        return _done(session, scope, {"Idempotent-Replayed": "true"})
+        return json_answer(_done(session, scope), 200, {"Idempotent-Replayed": "true"})
     write(session, *of, **how, **_by())
-    return _done(session, scope, {})
+    return json_answer(_done(session, scope))
 
 
 def _turn() -> Session:
@@ -202,11 +218,11 @@ def _by() -> dict[str, str]:
     return {"actor": current_principal().actor, "via": "api"}
 
 
-def _done(session: Session, scope: str, headers: dict[str, str]) -> Response:
+def _done(session: Session, scope: str) -> dict[str, Any]:
     told = _told(scope, control.in_force(session).latest.get(scope))
     session.commit()
     judgement.shared(this_app()).forget()
-    return json_answer(told, 200, headers)
+    return told
 
 
 def _told(scope: str, switch: Switch | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from queueapp.auth import origin, session
 from queueapp.auth.people import Person
 from queueapp.auth.principal import LOCAL, Principal
 from queueapp.auth.proxies import Proxies
-from queueapp.auth.roles import ABOUT, Permission
+from queueapp.auth.roles import ABOUT, GRANTS, Permission, people_who_may
 from queueapp.auth.tokens import Token, bearer_of, holder_of
 from queueapp.config import needs_database_url
 from queueapp.errors import NotAllowed, NotAuthenticated
@@ -71,6 +71,14 @@ def current_principal() -> Principal:
     return principal
 
 
+def somebody_may(permission: Permission) -> bool:
+    """Whether there is anybody in the team, person or program, whom a role grants it."""
+    tokens: tuple[Token, ...] = current_app.extensions["queue_tokens"]
+    people: dict[str, Person] = current_app.extensions["queue_people"]
+    roles = {one.principal.role for one in tokens} | {one.principal.role for one in people.values()}
+    return not GRANTS[permission].isdisjoint({*roles, _proxies().role})
+
+
 def guard() -> None:
     """Refuse what is not permitted; runs before every request, and before any body is read."""
     if request.endpoint is None:
@@ -84,7 +92,8 @@ def guard() -> None:
         _refuse_other_sites()
     if not principal.may(permission):
         raise NotAllowed(
-            f"the role {principal.role} may not {ABOUT[permission]}: you are {principal.actor}",
+            f"the role {principal.role} may not {ABOUT[permission]}: you are {principal.actor};"
+            f" {people_who_may(permission)} may",
             role=principal.role.value,
             permission=permission.value,
         )

@@ -44,6 +44,8 @@ ABOUT: dict[Permission, str] = {
     Permission.WORK: "run jobs",
 }
 
+_MANY = {Role.VIEWER: "viewers", Role.OPERATOR: "operators", Role.ADMIN: "admins"}
+
 # How many jobs one operation of an operator may move; an admin may move all.
 MOST_JOBS = 10_000
 
@@ -60,3 +62,9 @@ GRANTS: dict[Permission, frozenset[Role]] = {
     Permission.ADMIN: frozenset({Role.ADMIN}),
     Permission.WORK: frozenset({Role.ADMIN, Role.WORKER}),
 }
+
+
+def people_who_may(permission: Permission) -> str:
+    """The roles of people that grant it, in words: ``operators and admins``."""
+    *others, last = (many for role, many in _MANY.items() if role in GRANTS[permission])
+    return f"{', '.join(others)} and {last}" if others else last

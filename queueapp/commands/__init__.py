@@ -1,12 +1,13 @@
 """The command line: one module for each command.
 
 Their failures are reported here, in one place: one line that says what to do, never a traceback
-for what a person can mend.
+for what a person can mend. Ctrl-C ends a command without a word, unless it has one to say itself.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ from queueapp.commands import (
     verdict,
     work,
 )
+from queueapp.commands.interruption import INTERRUPTED
 from queueapp.connections import address_of, take_role
 from queueapp.connections.bounds import Role
 from queueapp.connections.refusals import refusal
@@ -80,6 +82,10 @@ def _reporting(callback: Callable[..., Any]) -> Callable[..., Any]:
         try:
             _be_patient()
             return callback(*args, **kwargs)
+        except KeyboardInterrupt:
+            # Whoever pressed it knows; a terminal has the line that it broke off in ended.
+            click.echo(nl=sys.stderr.isatty(), err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except _REPORTED as error:
             if said := refusal(error, _engine_url()):
                 raise _Unusable(said) from None

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +25,9 @@ _PATIENCE_S = 8.0
 _TICK_S = 0.05
 _LAST_LINES = 15
 _LOOK_EVERY_S = 1.0
+# Whoever tries what a kill does is slower than a process that cannot start.
+_MOST_ENDS = 5
+_ENDS_WITHIN_S = 30.0
 
 
 class ChildDied(QueueError):
@@ -34,13 +38,18 @@ class ChildDied(QueueError):
 
 
 class Child:
-    """One process, its output in a file."""
+    """One process, its output in a file. ``run``: starts it, and what it says goes there."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path, stop: int) -> None:
+    def __init__(
+        self, name: str, run: Callable[[IO[bytes]], subprocess.Popen[bytes]], log: Path, stop: int
+    ) -> None:
         self.name = name
         self.log = log
-        self._process = process
+        self._run = run
         self._stop = stop
+        self._ends: list[float] = []
+        with log.open("wb") as output:
+            self._process = run(output)
 
     @property
     def pid(self) -> int:
@@ -69,6 +78,18 @@ class Child:
                 f"{self.name} has ended with status {self._process.returncode}; its last words:"
             )
             raise ChildDied("\n  ".join([message, *said]))
+
+    def start_again(self) -> None:
+        """Start it anew, with what is left of its group ended first.
+
+        Raises as ``must_run`` if it has ended again and again: it cannot run here.
+        """
+        self._ends = [*self._ends, time.monotonic()][-_MOST_ENDS:]
+        if len(self._ends) == _MOST_ENDS and self._ends[-1] - self._ends[0] < _ENDS_WITHIN_S:
+            self.must_run()
+        self.kill()
+        with self.log.open("ab") as output:
+            self._process = self._run(output)
 
     def send(self, number: int) -> None:
         """Send a signal to the process alone, if it has not ended."""
@@ -101,12 +122,11 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     # gunicorn drains its connections on SIGTERM; a person at Ctrl-C does not wait for open tabs.
     stop = signal.SIGINT if name == "web" else signal.SIGTERM
-    with log.open("wb") as output:
-        return Child(name, _run(command, home, output, environment), log, stop)
+    return Child(name, partial(_run, command, home, environment), log, stop)
 
 
 def _run(
-    command: str, home: Path, output: IO[bytes], environment: Mapping[str, str]
+    command: str, home: Path, environment: Mapping[str, str], output: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     scripts = str(Path(sys.executable).parent)
     path = f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from queueapp.api.bulk_items import Bad, item_of_line, lines_of
 from queueapp.application import this_app
-from queueapp.commands.interruption import Interruption
+from queueapp.commands.interruption import INTERRUPTED, Interruption
 from queueapp.commands.layout import counted
 from queueapp.commands.parameters import actor
 from queueapp.connections import address_of, bind_address
@@ -33,7 +33,6 @@ from queueapp.jobs.transitions import NewJob
 
 PORTION = 5_000
 PORTION_BYTES = 8 * 1024 * 1024
-INTERRUPTED = 130
 # More bad lines than these are the same mistake again.
 MOST_TOLD = 20
 

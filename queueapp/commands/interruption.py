@@ -6,6 +6,8 @@ import signal
 import time
 from typing import Any, Self
 
+# The exit status of a command that Ctrl-C has ended, as a shell has it: 128 and the signal.
+INTERRUPTED = 130
 _CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The handler takes no lock, which the main thread might hold: those who wait look again.
 _TICK_S = 0.05

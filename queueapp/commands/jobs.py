@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,25 +9,23 @@ from flask import Flask, current_app
 from flask.cli import AppGroup
 
 from queueapp import handlers
-from queueapp.api.describe import event, json_text, listed_job, whole_job
+from queueapp.api.describe import event, json_text, whole_job
 from queueapp.at_once import at_once
 from queueapp.commands import layout, moves
 from queueapp.commands.enqueue_file import enqueue_file
 from queueapp.commands.explain import why
-from queueapp.commands.parameters import Duration, Instant, JobId, Payload, Text, actor
+from queueapp.commands.job_list import list_jobs
+from queueapp.commands.parameters import PRIORITY, Duration, Instant, JobId, Payload, Text, actor
 from queueapp.errors import UnknownKind
 from queueapp.extensions import db
-from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.backoff import Backoff
-from queueapp.jobs.queries import JobFilter
-from queueapp.jobs.status import Status
 
 _EVENTS_SHOWN = 200
-_PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 
 group = AppGroup("jobs", help="Enqueue, list, show, move and take back jobs.")
 group.add_command(why)
+group.add_command(list_jobs)
 for one in moves.COMMANDS:
     group.add_command(one)
 
@@ -41,16 +38,17 @@ def init_app(app: Flask) -> None:
 @group.command()
 @click.argument("kind", type=Text(), required=False)
 @click.argument("payload", type=Payload(), required=False)
-@click.option("--priority", type=_PRIORITY, help="Higher runs first; 0 unless given.")
+@click.option("--priority", type=PRIORITY, metavar="N", help="Higher runs first; 0 unless given.")
 @click.option("--delay", type=Duration(), help="Run no earlier than this from now: 90, 5m, 1h.")
 @click.option("--at", "available_at", type=Instant(), help="Run no earlier than this moment.")
-@click.option("--max-attempts", type=int, help="How often the job may be tried.")
+@click.option("--max-attempts", type=int, metavar="N", help="How often the job may be tried.")
 @click.option("--timeout", type=Duration(), help="Longest run of one attempt; 0 for no limit.")
 @click.option(
     "--key", type=Text(), help="Idempotency key: the same request with it creates no second job."
 )
 @click.option("--from", "path", metavar="FILE", help="Enqueue the lines of FILE, - for stdin.")
-@click.option("--skip", type=click.IntRange(min=0), help="With --from: begin after so many lines.")
+@click.option("--skip", type=click.IntRange(min=0), metavar="N",
+              help="With --from: begin after so many lines.")  # fmt: skip
 @click.option("--partial", is_flag=True, help="With --from: tell bad lines and go on.")
 def enqueue(
     kind: str | None,
@@ -110,41 +108,6 @@ def enqueue(
     click.echo(f"job {made.id}{known_already or ' enqueued'}")
 
 
-@group.command(name="list")
-@click.option("--status", "statuses", multiple=True, help="One or more, repeated or with commas.")
-@click.option("--kind", type=Text(), help="Only jobs of this kind.")
-@click.option("--producer", type=Text(), help="Only jobs of this producer.")
-@click.option("--priority", type=_PRIORITY, help="Only jobs of this priority.")
-@click.option(
-    "--fingerprint", type=Text(), help="Only failures alike: see error_fingerprint in show."
-)
-@click.option("--key", "idempotency_key", type=Text(), help="Only jobs with this idempotency key.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
-@click.option("--before", type=JobId(), help="Go on below this id.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def list_(
-    statuses: Sequence[str], limit: int, before: int | None, as_json: bool, **columns: Any
-) -> None:
-    """List jobs, newest first.
-
-    \b
-    Examples:
-      flask jobs list --status failed --kind http.request
-      flask jobs list --status queued,running --limit 10
-      flask jobs list --json | jq -r 'select(.attempts > 1) | .id'
-    """
-    where = JobFilter(status=_statuses(statuses), **columns)
-    page = queries.list_jobs(db.session(), where, before=before, limit=limit)
-    if as_json:
-        lines = [json_text(listed_job(job)) for job in page.rows]
-    else:
-        lines = list(layout.table(page.rows)) if page.rows else ["no jobs"]
-    click.echo("\n".join(lines), nl=bool(lines))
-    if page.older is not None:
-        searched = f" (looked at the newest {queries.SCAN_LIMIT} only)" if page.cut else ""
-        click.echo(f"more{searched}: --before {page.older}", err=True)
-
-
 @group.command()
 @click.argument("job_id", type=JobId())
 @click.option("--traceback", is_flag=True, help="Add the traceback of the last failure.")
@@ -200,15 +163,6 @@ def sweep() -> None:
         if not batch:
             break
     click.echo(f"{taken} jobs taken back")
-
-
-def _statuses(given: Sequence[str]) -> tuple[Status, ...]:
-    names = [name.strip() for text in given for name in text.split(",")]
-    for name in names:
-        if name not in set(Status):
-            known = ", ".join(Status)
-            raise click.BadParameter(f"{name!r} is no status: {known}", param_hint="--status")
-    return tuple(Status(name) for name in names)
 
 
 def _refuse_mixing(given: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""``flask jobs cancel`` and the other verbs of people, over one job or several."""
+"""``flask jobs cancel`` and the other verbs of people, over one job or several; and clone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any, TypeVar
 import click
 from flask.cli import with_appcontext
 
-from queueapp.commands.parameters import Duration, Instant, JobId, Text, actor
+from queueapp import handlers
+from queueapp.commands.parameters import PRIORITY, Duration, Instant, JobId, Text, actor
 from queueapp.errors import QueueError
 from queueapp.extensions import db
-from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY
 from queueapp.jobs import transitions
 from queueapp.jobs.transitions import By, Moved
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 _REASON = click.option("--reason", type=Text(), help="Why; the ledger keeps it.")
 
 
@@ -86,7 +85,7 @@ def unhold(job_ids: Sequence[int], reason: str | None) -> None:
 @_over_jobs
 @click.option("--delay", type=Duration(), help="Due this long from now: 90, 5m, 1h; 0 is now.")
 @click.option("--at", "available_at", type=Instant(), help="Due at this moment.")
-@click.option("--priority", type=_PRIORITY, help="Higher runs first.")
+@click.option("--priority", type=PRIORITY, metavar="N", help="Higher runs first.")
 @with_appcontext
 def reschedule(
     job_ids: Sequence[int],
@@ -156,14 +155,44 @@ def release(job_id: int, claimed_at: datetime, reason: str | None) -> None:
     )
 
 
-COMMANDS = (cancel, retry, hold, unhold, reschedule, run_now, release)
+@click.command()
+@_over_jobs
+@with_appcontext
+def clone(job_ids: Sequence[int], reason: str | None) -> None:
+    """Make a new job of what each was asked to do; the old one stays as it is.
+
+    The new one has its kind, payload, priority, limits and producer, is due now, and has no
+    idempotency key: each call makes one more. Both histories name the other job. To give a failed
+    job another life instead of a copy, retry it.
+
+    \b
+    Examples:
+      flask jobs clone 42 --reason "the mail was lost on its way"
+    """
+    by = _by(reason)
+    _each(
+        lambda i: handlers.clone(db.session(), i, **by),
+        job_ids,
+        lambda made: f"cloned as job {made.id}",
+    )
+
+
+COMMANDS = (cancel, retry, hold, unhold, reschedule, run_now, release, clone)
 
 
 def _by(reason: str | None) -> By:
     return {"actor": actor(), "reason": reason, "via": "cli"}
 
 
-def _each(move: Callable[[int], Moved | None], job_ids: Sequence[int]) -> None:
+def _told(moved: Moved | None) -> str:
+    if moved is None:
+        return "stands there already"
+    return f"{moved.event}: {moved.from_status} → {moved.to_status}"
+
+
+def _each(
+    move: Callable[[int], Any], job_ids: Sequence[int], told: Callable[[Any], str] = _told
+) -> None:
     """Move the jobs one by one: a refusal is told and does not stop the others."""
     session, refused = db.session(), 0
     for job_id in job_ids:
@@ -175,12 +204,6 @@ def _each(move: Callable[[int], Moved | None], job_ids: Sequence[int]) -> None:
             refused += 1
         else:
             session.commit()
-            click.echo(f"job {job_id} {_told(moved)}")
+            click.echo(f"job {job_id} {told(moved)}")
     if refused:
         raise click.exceptions.Exit(1)
-
-
-def _told(moved: Moved | None) -> str:
-    if moved is None:
-        return "stands there already"
-    return f"{moved.event}: {moved.from_status} → {moved.to_status}"

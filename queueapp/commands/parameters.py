@@ -16,7 +16,9 @@ from queueapp.api.strict_json import parse
 from queueapp.config import readers
 from queueapp.errors import QueueError
 from queueapp.handlers.json_limits import text_problem
-from queueapp.handlers.request import instant
+from queueapp.handlers.request import LEAST_PRIORITY, MOST_PRIORITY, instant
+
+PRIORITY = click.IntRange(LEAST_PRIORITY, MOST_PRIORITY)
 
 
 class Duration(click.ParamType[float]):

@@ -15,6 +15,7 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 from sqlalchemy.exc import OperationalError
 
+from queueapp.commands.interruption import INTERRUPTED
 from queueapp.commands.keeping import keep_of
 from queueapp.commands.layout import counted
 from queueapp.commands.parameters import Duration, actor
@@ -26,7 +27,6 @@ from queueapp.jobs.transitions import Age, Keep
 # What somebody has locked is asked for again this often, then left for the next time.
 TRIES = 25
 PAUSE_S = 0.2
-INTERRUPTED = 130
 MOST_COUNTED = 10_000_000
 
 

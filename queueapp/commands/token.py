@@ -19,7 +19,7 @@ def init_app(app: Flask) -> None:
 
 @click.group("token")
 def token() -> None:
-    """Tokens of programs that use the API."""
+    """Make tokens for programs that use the API."""
 
 
 @token.command("new")

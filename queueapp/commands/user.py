@@ -20,7 +20,7 @@ def init_app(app: Flask) -> None:
 
 @click.group("user")
 def user() -> None:
-    """People who use the console."""
+    """Make entries for people who use the console."""
 
 
 @user.command("new")

@@ -69,13 +69,11 @@ def init_app(app: Flask) -> None:
 @click.option(
     "--lease",
     type=Duration(readers.up_to_a_day),
-    metavar="TIME",
     help="How long a claim lasts unless renewed: 60, 90s, 5m. [QUEUE_LEASE]",
 )
 @click.option(
     "--grace",
     type=Duration(),
-    metavar="TIME",
     help="What running handlers get after SIGTERM: 0, 25s, 2m. [QUEUE_GRACE]",
 )
 @click.option(

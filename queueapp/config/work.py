@@ -101,7 +101,7 @@ class Work:
     )  # fmt: skip
     release: str = setting(
         "QUEUE_RELEASE", "", str,
-        "Name of the deployed release, shown with each worker.",
+        "Name of the deployed release, shown with each worker; without it no deploy is told.",
     )  # fmt: skip
     log_level: str = setting(
         "JOB_WORKER_LOG_LEVEL", "INFO", one_of(*LOG_LEVELS),

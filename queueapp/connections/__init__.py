@@ -90,6 +90,11 @@ class Address:
         return not self.settings.database_url
 
     @property
+    def has_local_server(self) -> bool:
+        """Whether this process holds the PostgreSQL under ``instance/``: it has run."""
+        return self._local is not None
+
+    @property
     def engine_url(self) -> str:
         """What engines are made for: PostgreSQL wherever it is, or the SQLite file."""
         return self.settings.database_url if self.settings.is_sqlite else "postgresql+psycopg://"

@@ -17,6 +17,7 @@ from queueapp.auth import Permission, current_principal, permits
 from queueapp.console import back
 from queueapp.console.appearance import buttons_of, shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.outcomes import Done, Outcome
 from queueapp.errors import BadRequest, PageNotFound
@@ -24,7 +25,6 @@ from queueapp.extensions import db
 from queueapp.jobs import operations, queries, transitions
 from queueapp.jobs.failure import printable
 from queueapp.jobs.operations.verbs import Bulk
-from queueapp.jobs.queries.bounds import LARGEST_ID
 
 # What a job is rescheduled to has a form of its own.
 VERBS = ("retry", "run-now", "hold", "unhold", "cancel")
@@ -99,16 +99,21 @@ def _how(verb: str) -> dict[str, Any]:
 
 def how_it_is_done() -> dict[str, Any]:
     """Who acts, and the reason of the form, for the ledger."""
-    reason = printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
-    return {"actor": current_principal().actor, "reason": reason or None, "via": "console"}
+    return {"actor": current_principal().actor, "reason": given_reason() or None, "via": "console"}
+
+
+def given_reason() -> str:
+    """The reason in the form, fit to be stored."""
+    return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
 
 
 def _ids(texts: Sequence[str]) -> list[int]:
     if len(texts) > MOST_AT_ONCE:
         raise BadRequest(f"{MOST_AT_ONCE} jobs at most can be ticked at once")
-    if not all(re.fullmatch("[0-9]{1,19}", t) and 0 < int(t) <= LARGEST_ID for t in texts):
-        raise BadRequest("the id of a job is a whole number above zero")
-    return sorted({int(text) for text in texts})
+    try:
+        return sorted({parse_id(text) for text in texts})
+    except ValueError:
+        raise BadRequest("the id of a job is a whole number above zero") from None
 
 
 def _left() -> int:

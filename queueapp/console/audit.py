@@ -8,13 +8,12 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from flask import Response, redirect, request, url_for
-from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.api.describe import instant
-from queueapp.api.export import CSV, NDJSON, Form, Rows, send
+from queueapp.api.export import CSV, NDJSON, Form, Rows, Seen, read_pages, send
 from queueapp.auth import Permission, permits
 from queueapp.console import preferences
 from queueapp.console.answers import answer, in_history, wants_panel
@@ -166,22 +165,19 @@ def _export(form: Form) -> Response:
     criteria = criteria.at(now)
     if criteria.problems:
         raise BadRequest(criteria.problems[0])
-    return send(form, "audit", COLUMNS, pages_of(db.engine, criteria.where(now)))
+    return send(form, "audit", COLUMNS, _pages_of(criteria.where(now)))
 
 
-def pages_of(engine: Engine, where: ActFilter) -> Generator[Rows, None, None]:
+def _pages_of(where: ActFilter) -> Generator[Rows, None, None]:
     """The acts of a filter, a page at a time; any of them may be empty."""
-    before: Cursor | None = None
-    while True:
-        with Session(engine) as session:
-            queries.bound_reads(session)
-            page = queries.list_acts(
-                session, where, before=before, limit=EXPORTED, seconds=EXPORT_LOOK_S
-            )
-        yield [_written(act) for act in page.acts]
-        if page.older is None:
-            return
-        before = page.older
+
+    def look(session: Session, before: Cursor | None) -> Seen[Cursor]:
+        page = queries.list_acts(
+            session, where, before=before, limit=EXPORTED, seconds=EXPORT_LOOK_S
+        )
+        return [_written(act) for act in page.acts], page.older
+
+    return read_pages(db.engine, look)
 
 
 def _written(act: Act) -> dict[str, Any]:

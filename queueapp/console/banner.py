@@ -59,6 +59,7 @@ class Banner:
 
 def init_app(app: Flask) -> None:
     """Give every page the verdict: in its frame, and in a header for the page's script."""
+    app.before_request(_begin)
     app.context_processor(lambda: {"badge": _badge, "page_of": _page_of})
     app.after_request(_say)
 
@@ -67,6 +68,12 @@ def of(look: Look) -> Banner:
     """What the page shows."""
     found = look.verdict
     return Banner(_shown(found.first), tuple(_shown(one) for one in found.others), found.notes)
+
+
+def present(*, wait_s: float | None = None) -> Look:
+    """The look that this answer tells of: whoever asks himself is told of now."""
+    begun = g.get("verdict_begun", False)
+    return judgement.present(this_app(), wait_s=wait_s, life_s=timer_life_s(), begun=begun)
 
 
 def mark(look: Look) -> str:
@@ -125,6 +132,15 @@ def _badge(*, fresh: bool) -> Mapping[str, Any] | None:
     }
 
 
+def _begin() -> None:
+    """Have the look read beside what the page reads for itself, which is then waited for once.
+
+    Not for a page that asks by itself: it takes the present one.
+    """
+    if _is_looked_for() and request.method == "GET" and timer_life_s() is None:
+        g.verdict_begun = judgement.shared(this_app()).begin()
+
+
 def _say(response: Response) -> Response:
     """Tell the page's script, also where the panel has not changed."""
     if request.blueprint == bp.name and response.status_code < 400 and (look := _look()):
@@ -134,7 +150,7 @@ def _say(response: Response) -> Response:
 
 def _look(*, fresh: bool = True) -> Look | None:
     """The shared look, one for the whole answer; nobody waits for it twice."""
-    if g.get("principal") is None or request.blueprint != bp.name:
+    if not _is_looked_for():
         return None
     if "verdict_look" not in g:
         g.verdict_look = _taken(fresh=fresh)
@@ -142,12 +158,16 @@ def _look(*, fresh: bool = True) -> Look | None:
     return found
 
 
+def _is_looked_for() -> bool:
+    return g.get("principal") is not None and request.blueprint == bp.name
+
+
 def _taken(*, fresh: bool) -> Look | None:
     """Where everybody looks for himself, none is taken for a badge alone."""
-    app = this_app()
+    app, life_s = this_app(), timer_life_s()
     if judgement.shared(app).life_s == 0 or request.method != "GET" or not fresh:
         return judgement.at_hand(app)
-    life_s = timer_life_s()
-    # Whoever asks himself is told of now; for a page that asks by itself nobody waits.
-    look = judgement.present if life_s is None else judgement.recent
-    return look(app, wait_s=BADGE_WAIT_S, life_s=life_s)
+    if life_s is None:
+        return present(wait_s=BADGE_WAIT_S)
+    # For a page that asks by itself nobody waits.
+    return judgement.recent(app, wait_s=BADGE_WAIT_S, life_s=life_s)

@@ -9,14 +9,21 @@ from datetime import datetime, timedelta
 from functools import reduce
 from itertools import groupby
 
-from queueapp.jobs.status import Status
+from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.minutes import Minute, p95_s, together
 
 HEIGHT = 100.0
 WIDTH = 1200.0
 HOUR_S = 3600.0
-# From the bottom up, always: a stack that is re-sorted by size cannot be compared.
-STACK = (Status.SUCCEEDED, Status.CANCELLED, Status.FAILED)
+# From the bottom up, always: a stack that is re-sorted by size cannot be compared. By look.
+STACK = {
+    "succeeded": Event.SUCCEEDED,
+    "cancelled": Event.CANCELLED,
+    "retrying": Event.RETRY_SCHEDULED,
+    "failed": Event.FAILED,
+}
+# What each is called; the others by their own name.
+NAMES = {"retrying": "failed, to be retried", "failed": "failed for good"}
 # What is there must be seen, however small beside the rest.
 _LEAST = 1.5
 # A busy queue fills several lines a minute: they are drawn as one.
@@ -32,15 +39,16 @@ _LAST_STEP = 22
 class Block:
     """One part of a stack."""
 
-    status: Status
+    look: str
     y: float
     height: float
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one line of the statistics tells, at its place. ``counts``: jobs that ended, a minute.
+    """What one line of the statistics tells, at its place.
 
+    ``counts``: jobs that ended and attempts that are to be repeated, a minute, by look.
     ``wait_s``: 95 of 100 that started waited no longer, None when none did; ``wait_y``: drawn.
     """
 
@@ -48,7 +56,7 @@ class Column:
     at: datetime
     x: float
     width: float
-    counts: dict[Status, int]
+    counts: dict[str, int]
     blocks: tuple[Block, ...]
     wait_s: float | None
     wait_y: float | None
@@ -75,12 +83,12 @@ class Told:
 
 @dataclass(frozen=True)
 class Chart:
-    """``peak``: the most jobs that ended in a minute; ``totals``: those of the hour, by outcome."""
+    """``peak``: the most of a minute; ``totals``: those of the hour, by look."""
 
     columns: list[Column]
     marks: list[Mark]
     peak: int
-    totals: dict[Status, int]
+    totals: dict[str, int]
     from_: datetime
     to: datetime
 
@@ -110,7 +118,7 @@ def chart_of(
     lines = [line for line in _merged(minutes) if line.at > from_]
     rates = [_rates(line) for line in lines]
     peak = max((sum(rate.values()) for rate in rates), default=0)
-    totals = {status: sum(line.count(status) for line in lines) for status in STACK}
+    totals = {look: sum(line.count(end) for line in lines) for look, end in STACK.items()}
     columns = [_column(line, rate, peak, from_) for line, rate in zip(lines, rates, strict=True)]
     drawn = [Mark(at, _x(at, from_), said) for at, said in marks if at > from_]
     return Chart(columns, sorted(drawn, key=lambda mark: mark.at), peak, totals, from_, now)
@@ -134,11 +142,11 @@ def _merged(minutes: Sequence[Minute]) -> Iterator[Minute]:
         yield reduce(together, held)
 
 
-def _rates(line: Minute) -> dict[Status, int]:
+def _rates(line: Minute) -> dict[str, int]:
     """Ends a minute, each that there was at least 1."""
     minutes = max((line.at - _begun(line)).total_seconds(), 1.0) / 60
-    counts = {status: line.count(status) for status in STACK}
-    return {status: max(1, round(n / minutes)) if n else 0 for status, n in counts.items()}
+    counts = {look: line.count(end) for look, end in STACK.items()}
+    return {look: max(1, round(n / minutes)) if n else 0 for look, n in counts.items()}
 
 
 def _begun(line: Minute) -> datetime:
@@ -147,7 +155,7 @@ def _begun(line: Minute) -> datetime:
     return max(line.since, min(line.first_at or line.since, shortest))
 
 
-def _column(line: Minute, counts: dict[Status, int], peak: int, from_: datetime) -> Column:
+def _column(line: Minute, counts: dict[str, int], peak: int, from_: datetime) -> Column:
     since = max(_begun(line), from_)
     x, end = _x(since, from_), _x(line.at, from_)
     wait = p95_s(line.waits)
@@ -173,10 +181,10 @@ def wait_y(seconds: float) -> float:
     return round(HEIGHT * (1 - (min(step, _LAST_STEP) + 1) / (_LAST_STEP + 1)), 2)
 
 
-def _blocks(counts: dict[Status, int], peak: int) -> Iterator[Block]:
+def _blocks(counts: dict[str, int], peak: int) -> Iterator[Block]:
     top = HEIGHT
-    for status in STACK:
-        height = share(counts[status], peak)
+    for look in STACK:
+        height = share(counts[look], peak)
         if height:
             top -= height
-            yield Block(status, round(max(top, 0.0), 2), height)
+            yield Block(look, round(max(top, 0.0), 2), height)

@@ -82,6 +82,11 @@ class Criteria:
         return bool(self.given)
 
     @property
+    def narrows_within(self) -> bool:
+        """Whether anything but a status or a view was asked for."""
+        return any(name != "status" for name in self.given)
+
+    @property
     def payload(self) -> list[str]:
         """The fields of the payload as a form has them: ``path=value``."""
         return [
@@ -148,7 +153,7 @@ def read_place(args: MultiDict[str, str], name: str, parse: Callable[[str], T]) 
 
 
 def parse_id(text: str) -> int:
-    """The id of a job as a place in a list. Raises ValueError."""
+    """The id of a job. Raises ValueError for what cannot be one."""
     if not re.fullmatch("[0-9]{1,19}", text) or not 0 < int(text) <= LARGEST_ID:
         raise ValueError("expected the id of a job")
     return int(text)

@@ -14,6 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp import shared_readings
 from queueapp.auth import Permission, permits
+from queueapp.console.actions import REASON_LENGTH
 from queueapp.console.answers import answer, in_history, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
@@ -22,16 +23,24 @@ from queueapp.console.failures import Failures, shared_failures
 from queueapp.console.filters import cut
 from queueapp.console.forms import Unfit, refilled, shown
 from queueapp.console.kinds import kind_address
-from queueapp.console.operations import REASON_LENGTH
 from queueapp.console.planning import planned
 from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.console.sparks import Spark, spark_of
 from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
+from queueapp.jobs.deploy import Deploy
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import COUNT_LIMIT, Deploy, Field, Group, JobFilter, Line, Window
+from queueapp.jobs.queries import (
+    COUNT_LIMIT,
+    Field,
+    Group,
+    JobFilter,
+    Line,
+    Window,
+    failures,
+)
 from queueapp.jobs.status import Status
 from queueapp.redaction import Redaction, for_reader
 
@@ -147,6 +156,7 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
         "unread": {"window": window.reason, "line": line.reason},
         "causes": [_cause(group, looked, deploy.value, now) for group in shown],
         "more": number - len(shown),
+        "told_of_waiting": failures.SHOWN_IDS,
         "without": sum(row.error_fingerprint is None for row in looked.rows),
     }
 
@@ -188,6 +198,7 @@ def _one(session: Session, fingerprint: str, now: datetime) -> Mapping[str, Any]
         "differing": [field for field in fields if field.differs(compared)],
         "same": [field for field in fields if not field.differs(compared)],
         "cause_words": _words_of(group),
+        "message": _message_of(group),
         **_sample(session, jobs, waiting),
         "reason_length": REASON_LENGTH,
         "count_limit": COUNT_LIMIT,
@@ -216,9 +227,12 @@ def _holds(session: Session, group: Group) -> dict[str, Any]:
 
 def _words_of(group: Group) -> str:
     """What stands in the field for the reason until somebody writes another one."""
-    # Of a message that was one value nothing but marks is left.
-    message = group.message if re.search(r"\w", group.message or "") else None
-    return cut(": ".join(filter(None, (group.error_class, message))), 200)
+    return cut(": ".join(filter(None, (group.error_class, _message_of(group)))), 200)
+
+
+def _message_of(group: Group) -> str | None:
+    """What messages of the cause have in common; of one that was all value only marks are left."""
+    return group.message if re.search(r"\w", group.message or "") else None
 
 
 def _read_group(

@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from flask import Response, redirect, request, url_for
-from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.api.describe import instant
-from queueapp.api.export import CSV, NDJSON, Form, Rows, send
+from queueapp.api.export import CSV, NDJSON, Form, Rows, Seen, read_pages, send
 from queueapp.auth import Permission, permits
 from queueapp.console import preferences
 from queueapp.console.answers import answer, in_history, wants_panel
@@ -109,20 +108,17 @@ def _export(form: Form) -> Response:
     criteria = _read(request.args, now)
     if criteria.problems:
         raise BadRequest(criteria.problems[0])
-    return send(form, "events", COLUMNS, pages_of(db.engine, criteria.where))
+    return send(form, "events", COLUMNS, _pages_of(criteria.where))
 
 
-def pages_of(engine: Engine, where: EventFilter) -> Generator[Rows, None, None]:
+def _pages_of(where: EventFilter) -> Generator[Rows, None, None]:
     """The lines of a filter without their data, a page at a time; any of them may be empty."""
-    before: Cursor | None = None
-    while True:
-        with Session(engine) as session:
-            queries.bound_reads(session)
-            page = queries.list_events(session, where, before=before, limit=EXPORTED)
-        yield [_written(row) for row in page.rows]
-        if page.older is None:
-            return
-        before = page.older
+
+    def look(session: Session, before: Cursor | None) -> Seen[Cursor]:
+        page = queries.list_events(session, where, before=before, limit=EXPORTED)
+        return [_written(row) for row in page.rows], page.older
+
+    return read_pages(db.engine, look)
 
 
 def _written(row: Any) -> dict[str, Any]:

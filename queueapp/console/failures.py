@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from queueapp.console.readings import Reading, tried
 from queueapp.jobs import queries
-from queueapp.jobs.queries import Deploy, Line, Pulse, Window
+from queueapp.jobs.deploy import Deploy
+from queueapp.jobs.queries import Line, Pulse, Window
 from queueapp.shared import Shared
 from queueapp.shared_readings import share_bounded
 

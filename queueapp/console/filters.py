@@ -16,7 +16,7 @@ from flask import Flask
 from markupsafe import Markup
 
 from queueapp.console import preferences
-from queueapp.jobs.queries import COUNT_LIMIT
+from queueapp.jobs.queries import COUNT_LIMIT, Counted
 from queueapp.jobs.status import Reason
 from queueapp.jobs.why.words import elapsed
 
@@ -130,6 +130,13 @@ def count(number: int | None) -> str:
     if number is None:
         return UNKNOWN
     return f"{COUNT_LIMIT:,}+" if number > COUNT_LIMIT else f"{number:,}"
+
+
+def at_least(found: Counted) -> str:
+    """A bounded count of some jobs: ``12+``, ``–`` where none was found and there may be some."""
+    if not found.capped:
+        return count(found.count)
+    return f"{found.count:,}+" if found.count else UNKNOWN
 
 
 def rate(number: float | None) -> str:

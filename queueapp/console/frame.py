@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import Flask, Response, current_app, g, request, url_for
+from flask import Flask, Response, current_app, g, request
 
-from queueapp.auth import Permission
+from queueapp.auth import Permission, Principal
+from queueapp.auth.access import somebody_may
+from queueapp.auth.roles import people_who_may
 from queueapp.config import Settings
 from queueapp.console import back, places, preferences
 from queueapp.console.blueprint import bp
@@ -18,6 +20,8 @@ from queueapp.console.forms import FRESH
 from queueapp.console.outcomes import Outcome, read_outcome
 
 REFRESH = ("5", "10", "30", "60")
+# What need not be quoted in the path of an address.
+_IN_PATHS = "/:@!$'()*+,;="
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -29,13 +33,14 @@ def init_app(app: Flask) -> None:
 
 def static_url(filename: str) -> str:
     """The address of a static file; it changes with the file, so that it can be kept for ever."""
-    folder = Path(current_app.static_folder or "")
-    return url_for("static", filename=filename, v=_fingerprint(folder / filename))
+    # Put together here: a page has a hundred icons, and for each url_for would look for the rule.
+    root = quote(request.script_root, safe=_IN_PATHS) + (current_app.static_url_path or "")
+    return f"{root}/{filename}?v={_fingerprint(current_app.static_folder or '', filename)}"
 
 
 @cache
-def _fingerprint(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+def _fingerprint(folder: str, filename: str) -> str:
+    return hashlib.sha256(Path(folder, filename).read_bytes()).hexdigest()[:12]
 
 
 def _frame() -> dict[str, Any]:
@@ -50,8 +55,8 @@ def _frame() -> dict[str, Any]:
         "is_drill": settings.drill,
         "principal": principal,
         "is_signed_in": g.get("is_signed_in", False),
-        "may_act": principal is not None and principal.may(Permission.ACT),
-        "may_admin": principal is not None and principal.may(Permission.ADMIN),
+        **_buttons("act", principal, Permission.ACT),
+        **_buttons("admin", principal, Permission.ADMIN),
         "here": _here(),
         "reloading_here": _here(refresh="10"),
         "done_from_address": _done,
@@ -60,13 +65,24 @@ def _frame() -> dict[str, Any]:
     }
 
 
+def _buttons(name: str, principal: Principal | None, needed: Permission) -> dict[str, Any]:
+    """Whether the reader may press them, whether they are shown, and for whom they are.
+
+    Who may not sees them, out of use, if anybody of the team may; else there is nothing to see.
+    """
+    may = principal is not None and principal.may(needed)
+    shown = may or (principal is not None and somebody_may(needed))
+    whom = f"for {people_who_may(needed)}"
+    return {f"may_{name}": may, f"shows_{name}": shown, f"{name}_is_for": whom}
+
+
 def _here(**other: str) -> str:
     """The present address without what only concerns the moment: where a reader comes back to."""
     without = ("done", "upto", *other)
     kept = [(n, v) for n, v in request.args.items(multi=True) if n not in without]
     kept += other.items()
     # Two slashes, or one and a backslash, would be the address of another host.
-    path = quote(request.script_root + request.path, safe="/:@!$'()*+,;=").lstrip("/")
+    path = quote(request.script_root + request.path, safe=_IN_PATHS).lstrip("/")
     return f"/{path}" + (f"?{urlencode(kept)}" if kept else "")
 
 

@@ -41,6 +41,7 @@ VERBS: Mapping[Did, str] = {
     Did.UNHOLD_KIND: "the hold on a kind is over, and its jobs are back in the line",
     Did.DRAIN: "a worker takes no new job, finishes what it runs, and ends",
     Did.PLAN: "one verb over all jobs that a filter finds, counted first; nothing moves yet",
+    Did.BEGIN: "a plan is confirmed, or somebody goes on with what another has begun: jobs move",
     Did.STOP: "an operation moves nothing more; what is done stays done",
     Did.FINISH: "an operation has been through all that it was planned for",
     Did.RUN_NOW: "many waiting jobs are due at once; one by one it is a reschedule. Their priority"

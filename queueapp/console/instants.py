@@ -63,7 +63,12 @@ def write_canonically(given: MutableMapping[str, str], zone: tzinfo) -> Iterator
             try:
                 given[name] = canonical(given[name], zone)
             except ValueError as error:
-                yield Problem(f"{error}.", name)
+                yield Problem(as_sentence(str(error)), name)
+
+
+def as_sentence(said: str) -> str:
+    """With a full stop, unless it ends as a sentence already."""
+    return said if said.endswith(("?", "!", ".")) else f"{said}."
 
 
 def span_of(given: MutableMapping[str, str], now: datetime) -> Span:

@@ -10,9 +10,8 @@ from typing import Any
 from flask import Response, current_app
 from sqlalchemy.orm import Session
 
-from queueapp import judgement
-from queueapp.application import this_app
 from queueapp.auth import Permission, permits
+from queueapp.console import banner
 from queueapp.console.answers import answer
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
@@ -73,8 +72,7 @@ def _blame(job: Job) -> Finding | None:
     """What the verdict says of this very job; whoever comes from the banner is to find it here."""
     if job.error_class != "LeaseLost":
         return None
-    app = this_app()
-    findings = judgement.present(app).verdict.findings
+    findings = banner.present().verdict.findings
     killers = (one for one in findings if one.rule == "worker_killer")
     found = next((one for one in killers if one.evidence["job_id"] == job.id), None)
     # The look may be from before it ended: what was to be done then is done.

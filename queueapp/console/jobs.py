@@ -18,7 +18,7 @@ from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, parse_id, read_criteria, read_place, unread_place
-from queueapp.console.filters import UNKNOWN, count
+from queueapp.console.filters import UNKNOWN, at_least, count
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
 from queueapp.counts import Counts
 from queueapp.errors import DatabaseUnavailable
@@ -68,8 +68,9 @@ class Place:
 @permits(Permission.READ)
 def jobs() -> AnyResponse:
     """List the jobs that match the address."""
-    pulse, known = pulse_of(), counts.at_hand(this_app())
+    pulse = pulse_of()
     criteria = read_criteria(request.args, pulse.now)
+    known = None if criteria.narrows_within else counts.at_hand(this_app())
     place = Place(
         *(read_place(request.args, name, parse_id) for name in ("before", "after", "upto"))
     )
@@ -93,6 +94,9 @@ def jobs() -> AnyResponse:
 def _context(
     session: Session, criteria: Criteria, place: Place, now: datetime, known: Counts | None
 ) -> Mapping[str, Any]:
+    # Side by side: the list does not wait for the numbers of its tabs.
+    asks = known is None and not criteria.narrows_within
+    begun = asks and counts.shared(this_app()).begin()
     page = _page(session, criteria, place)
     shown: Page = page.value or Page([], None)
     rows = [Row(job, shown_status(job, now), moment_of(job, now), buttons_of(job, now))
@@ -108,7 +112,7 @@ def _context(
         "tabs": TABS,
         "holds": _holds(session, criteria),
         "holds_shown": HOLDS_SHOWN,
-        "numbers": dict.fromkeys(TABS, UNKNOWN) | _numbers(known),
+        **_numbers(session, criteria, known, begun=begun),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -150,19 +154,36 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
     return len(newer.value.rows) if newer.value else 0
 
 
-def _numbers(known: Counts | None) -> dict[str, str]:
-    """The counts beside the tabs, of all jobs whatever the filter; missing where not to be had."""
+def _numbers(
+    session: Session, criteria: Criteria, known: Counts | None, *, begun: bool
+) -> dict[str, Any]:
+    """What stands beside the tabs: how many jobs of the same filter each of them would list.
+
+    ``cut``: only some of the jobs were looked at, so that there may be more.
+    """
+    nothing = dict.fromkeys(TABS, UNKNOWN)
+    if criteria.problems:
+        return {"numbers": nothing, "numbers_cut": False}
+    if not criteria.narrows_within:
+        return {"numbers": nothing | _of_all(known, begun=begun), "numbers_cut": False}
+    split = tried(session, queries.split_jobs, criteria.where).value
+    numbers = {name: at_least(split.of(name)) for name in TABS} if split else nothing
+    return {"numbers": numbers, "numbers_cut": split is not None and bool(split.capped)}
+
+
+def _of_all(known: Counts | None, *, begun: bool) -> dict[str, str]:
+    """The counts of all jobs there are; missing where not to be had."""
     try:
-        known = known or counts.present(this_app())
+        known = known or counts.present(this_app(), begun=begun)
     except DatabaseUnavailable:
         return {}
     found = {status.value: count(n) for status, n in (known.by_status.value or {}).items()}
     if known.depths.value is None:
         return found
     waiting = WaitingCounts.of(known.depths.value)
-    least = "+" if waiting.retrying_is_least else ""
+    more = "+" if waiting.retrying_is_least else ""
     return found | {
         "due": count(waiting.due),
         "scheduled": count(waiting.scheduled),
-        "retrying": count(waiting.retrying) + least,
+        "retrying": count(waiting.retrying) + more,
     }

@@ -9,11 +9,11 @@ from typing import Any
 
 from flask import Response, current_app, url_for
 
-from queueapp import handlers, judgement
-from queueapp.application import this_app
+from queueapp import handlers
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
-from queueapp.console.answers import answer, timer_life_s
+from queueapp.console import banner
+from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kinds
@@ -28,7 +28,7 @@ from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.jobs.why.facts import Worker
-from queueapp.misspelt import closest
+from queueapp.spelling import closest
 
 KINDS_SHOWN = 300
 WORKERS_SHOWN = 5
@@ -92,19 +92,20 @@ def kinds() -> Response:
 def kind(kind: str) -> Response:
     """Show one kind: its jobs, its last hour, who runs it, and whether it is on hold."""
     known_kind(kind)
-    look, facts = look_at_kinds(), judgement.present(this_app(), life_s=timer_life_s()).facts
+    look, facts = look_at_kinds(), banner.present().facts
     mark = f"{look.mark} {[worker.name for worker in workers_of(facts, kind)]}"
     return answer(
         "kind", as_of=look.pulse.now, mark=mark, context=lambda: _of_one(look, facts, kind)
     )
 
 
-def glance_at(kind: str) -> Row:
+def glance_at(kind: str) -> Mapping[str, Any]:
     """What is known of one kind: for questions, which must not fail over the numbers in them."""
     snapshot = shared_kinds().get()
     unread: Reading[Any] = Reading(None, snapshot.why_not)
     look = snapshot.present or Look(Pulse(datetime.now(UTC), ""), *[unread] * 6)
-    return row_of(look, kind)
+    row = row_of(look, kind)
+    return {"row": row, **_doubt(look, banner.present().facts, row)}
 
 
 def row_of(look: Look, kind: str) -> Row:
@@ -146,14 +147,12 @@ def _of_one(look: Look, facts: Facts | None, kind: str) -> Mapping[str, Any]:
     handler, policy = handlers.find(kind), handlers.current()
     settings: Settings = current_app.extensions["queue_settings"]
     row, able = row_of(look, kind), workers_of(facts, kind)
-    is_new = _is_new(look, row)
     signs = facts.signs if facts else None
     attempts = handler.max_attempts if handler else None
     timeout_s = handler.timeout_s if handler else None
     return {
         "row": row,
-        "is_new": is_new,
-        "meant": closest(kind, dict.fromkeys(_names(look))) if is_new else None,
+        **_doubt(look, facts, row),
         "switch": look.switch_of(kind),
         "moving": _moving(look, kind),
         "is_external": kind in policy.external_kinds,
@@ -170,9 +169,16 @@ def _of_one(look: Look, facts: Facts | None, kind: str) -> Mapping[str, Any]:
     }
 
 
+def _doubt(look: Look, facts: Facts | None, row: Row) -> Mapping[str, Any]:
+    """Whether a kind may be spelt wrong, and which one was meant then."""
+    known = [name for name in dict.fromkeys(_names(look)) if name != row.kind]
+    is_new = not workers_of(facts, row.kind) and _is_new(look, row)
+    return {"is_new": is_new, "meant": closest(row.kind, known) if is_new else None}
+
+
 def _is_new(look: Look, row: Row) -> bool:
-    """Whether nothing here has ever heard of a kind, as far as was looked."""
-    if row.is_known or row.kind in set(_names(look)):
+    """Whether nothing here has ever heard of a kind, as far as was looked; but for its hold."""
+    if row.is_known or row.kind in set(_heard_of(look)):
         return False
     session = db.session()
     queries.bound_reads(session)
@@ -190,10 +196,14 @@ def _bounds(look: Look) -> Mapping[str, Any]:
 
 
 def _names(look: Look) -> Iterator[str]:
-    yield from (handler.kind for handler in handlers.kinds())
-    yield from handlers.current().external_kinds
+    yield from _heard_of(look)
     if look.controls.value:
         yield from look.controls.value.held_kinds
+
+
+def _heard_of(look: Look) -> Iterator[str]:
+    yield from (handler.kind for handler in handlers.kinds())
+    yield from handlers.current().external_kinds
     for tally in (look.waiting, look.running, look.held, look.failed):
         if tally.value:
             yield from tally.value.jobs

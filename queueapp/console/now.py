@@ -9,13 +9,13 @@ from typing import Any
 
 from flask import Response
 
-from queueapp import judgement, shared, shared_readings
+from queueapp import shared, shared_readings
 from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console import banner, overview
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
-from queueapp.console.charts import chart_of, share
+from queueapp.console.charts import NAMES, STACK, chart_of, share
 from queueapp.console.overview import Overview
 from queueapp.console.readings import Reading
 from queueapp.console.remedies import remedies
@@ -37,7 +37,7 @@ def now() -> Response:
     reading, began = overview.shared(app), monotonic()
     # Side by side.
     begun = reading.begin(life_s=timer_life_s())
-    look = judgement.present(app, life_s=timer_life_s())
+    look = banner.present()
     # Who has waited for the one in vain does not wait for the other as well.
     wait_s = max(reading.wait_s - (monotonic() - began), 0.0)
     found = reading.get(life_s=timer_life_s(), wait_s=wait_s, begun=begun)
@@ -60,7 +60,8 @@ def _mark(look: Look) -> str:
     if facts is None:
         return banner.mark(look)
     minutes = facts.hour.minutes[-1:] if facts.hour else None
-    return repr((banner.mark(look), Numbers.of(facts), facts.groups, minutes, facts.unread))
+    causes = facts.groups, look.samples
+    return repr((banner.mark(look), Numbers.of(facts), causes, minutes, facts.unread))
 
 
 def _old(found: Snapshot[Overview], look: Look) -> str | None:
@@ -88,10 +89,12 @@ def _context(seen: Overview, look: Look, old: str | None) -> Mapping[str, Any]:
         "oldest": _oldest(depths),
         "chart": _chart(look, seen),
         "errors": _part(look, "groups", "failures"),
+        "samples": look.samples,
         "controls": _part(look, "controls", "switches"),
         "is_empty": seen.counts.value is not None and not any(seen.counts.value.values()),
         "is_failing": any(one.rule == "failing" for one in look.verdict.findings),
         "final": FINAL,
+        "ends": {look: NAMES.get(look, look) for look in STACK},
         "open_scale": _open_scale(seen),
         "share": share,
     }

@@ -18,10 +18,13 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.answers import answer, render, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
+from queueapp.console.moved_jobs import OPEN, fates_of, rows_of
 from queueapp.console.operation_story import (
     WORDS,
     filter_of,
@@ -33,7 +36,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import bounded, noticed, tried
 from queueapp.errors import (
     BadRequest,
     OperationBusy,
@@ -42,35 +45,35 @@ from queueapp.errors import (
 )
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
-from queueapp.jobs.failure import printable
+from queueapp.jobs.database import Database
 from queueapp.jobs.operations import Mark, Operation
+from queueapp.jobs.queries import Pulse
 from queueapp.jobs.status import FINAL, Status
 
 SAMPLE = 10
-MOVED_ROWS = 50
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
 # A batch that was at work when somebody stopped the operation is over by then.
 LAST_BATCH = timedelta(seconds=2 * BATCH_S)
-REASON_LENGTH = 500
 
 
 @bp.get("/operations/<operation_id>")
 @permits(Permission.READ)
 def operation(operation_id: str) -> AnyResponse:
     """Show where an operation stands."""
-    session = db.session()
-    queries.bound_reads(session)
-    pulse = queries.pulse(session)
-    made = operations.find(session, operations.known_id(operation_id))
-    place = _place(request.args.get("jobs", ""))
+    pulse, made = noticed(_glance, operations.known_id(operation_id))
+    place = read_place(request.args, "jobs", Mark.parse)
     return answer(
         "operation",
         as_of=pulse.now,
         mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)}",
-        context=lambda: _context(session, made, pulse.now, drives=False, place=place),
+        context=lambda: _context(bounded(), made, pulse.now, drives=False, place=place),
     )
+
+
+def _glance(database: Database, operation_id: str) -> tuple[Pulse, Operation]:
+    return queries.pulse(database), operations.find(database, operation_id)
 
 
 @bp.post("/operations/<operation_id>/apply")
@@ -142,11 +145,6 @@ def shown_again(session: Session, made: Operation, form: Form) -> Response:
     return shown("operation", form, as_of=now, **context)
 
 
-def given_reason() -> str:
-    """The reason in the form, fit to be stored."""
-    return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
-
-
 def _confirmed(made: Operation) -> None:
     """Whoever begins with many jobs has typed how many they are, and for all what is done."""
     if made.state == "stopped":
@@ -192,6 +190,7 @@ def _context(
     if made.state == "planned":
         ids = tried(session, operations.sample_of, made, SAMPLE).value or []
     sample = queries.heads_of(session, ids)
+    fates = fates_of(session, made)
     alike = list_of(made.asked) if made.undoes is None else None
     limit = current_principal().most_jobs
     return {
@@ -206,8 +205,10 @@ def _context(
         "filter": filter_of(made.asked),
         "place": place_of(made),
         "others": others_of(made),
-        "moved": _moved(session, made, now, place),
+        "moved": rows_of(session, made, now, place),
         "place_of_jobs": place,
+        "fates": fates,
+        "goes_on": any(name in OPEN for name, _ in fates.value or ()),
         "no_undo": operations.why_not_undone(made) if made.is_over and made.moved else None,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
         "again_url": _again(made, alike),
@@ -220,31 +221,11 @@ def _context(
     }
 
 
-def _moved(session: Session, made: Operation, now: datetime, place: Mark | None) -> Reading[Any]:
-    """Some of the jobs that it has moved, each with its row as it is now; where the next are."""
-    if not made.is_over or not made.moved:
-        return Reading(([], None))
-    found = tried(session, operations.moved_by, made, after=place, limit=MOVED_ROWS)
-    if found.value is None:
-        return Reading(None, found.reason)
-    ids, more = found.value
-    heads = {job.id: job for job in queries.heads_of(session, ids)}
-    rows = [(i, heads.get(i), i in heads and shown_status(heads[i], now)) for i in ids]
-    return Reading((rows, more))
-
-
 def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
     """Where the rest of one that was stopped is planned."""
     if made.state != "stopped" or alike is None:
         return None
-    return url_for(".new_operation", **alike)
-
-
-def _place(text: str) -> Mark | None:
-    try:
-        return Mark.parse(text) if text else None
-    except ValueError:
-        return None
+    return url_for(".new_operation", **alike, reason=made.reason)
 
 
 def _may_move(made: Operation, now: datetime) -> bool:

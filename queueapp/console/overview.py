@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 class Overview:
     """The state of the queue, each part read or with the reason why not.
 
-    ``counted``: of when the counts were made, which may have been a moment earlier.
+    ``counted``: of when the counts were made, which may have been a moment earlier or later.
     """
 
     pulse: Pulse
@@ -66,14 +66,14 @@ def shared(app: Flask) -> Shared[Overview]:
 
 
 def _read(app: Flask, session: Session) -> Overview:
-    known = counts.present(app)
+    # Side by side.
+    begun = counts.shared(app).begin()
+    pulse = queries.pulse(session)
+    failed = tried(session, queries.failed_since, HOUR)
+    longest = tried(session, queries.longest_running)
+    actions = tried(session, queries.last_actions)
+    marks = tried(session, queries.marks_of_hour)
+    known = counts.present(app, begun=begun)
     return Overview(
-        pulse=queries.pulse(session),
-        counted=known.pulse,
-        counts=known.by_status,
-        depths=known.depths,
-        failed=tried(session, queries.failed_since, HOUR),
-        longest=tried(session, queries.longest_running),
-        actions=tried(session, queries.last_actions),
-        marks=tried(session, queries.marks_of_hour),
+        pulse, known.pulse, known.by_status, known.depths, failed, longest, actions, marks
     )

@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.console import in_line
+from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import (
     FILTER,
@@ -25,7 +26,7 @@ from queueapp.console.criteria import (
 )
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
-from queueapp.console.operations import REASON_LENGTH, given_reason, shown_again
+from queueapp.console.operations import shown_again
 from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, OperationNeedsAdmin
 from queueapp.extensions import db
@@ -45,14 +46,19 @@ _MOMENT = timedelta(microseconds=1)
 @bp.get("/operations/new")
 @permits(Permission.ACT)
 def new_operation() -> AnyResponse:
-    """Ask what is to be done to all jobs that match the address, and why."""
+    """Ask what is to be done to all jobs that match the address, and why.
+
+    ``?reason=``: what stands in its field at first.
+    """
     session = db.session()
     queries.bound_reads(session)
-    criteria = _criteria(session, request.args)
-    if has_empty_fields(request.args) and not criteria.problems:
+    args = MultiDict(request.args)
+    reason = args.pop("reason", "")[:REASON_LENGTH]
+    criteria = _criteria(session, args)
+    if has_empty_fields(args) and not criteria.problems:
         # The form of the filter sends those that nobody filled in as well.
-        return redirect(criteria.url("console.new_operation"))
-    return _ask(session, criteria)
+        return redirect(criteria.url("console.new_operation", reason=reason))
+    return _ask(session, criteria, reason=reason)
 
 
 @bp.post("/operations")
@@ -106,7 +112,7 @@ def _criteria(session: Session, args: MultiDict[str, str]) -> Criteria:
     return read_criteria(args, queries.database_now(session), for_all_readers())
 
 
-def _ask(session: Session, criteria: Criteria, form: Form = FRESH) -> Response:
+def _ask(session: Session, criteria: Criteria, form: Form = FRESH, *, reason: str = "") -> Response:
     now = queries.database_now(session)
     number = None
     if not criteria.problems:
@@ -117,9 +123,11 @@ def _ask(session: Session, criteria: Criteria, form: Form = FRESH) -> Response:
         as_of=now,
         criteria=criteria,
         number=number,
+        scan_limit=queries.SCAN_LIMIT,
         wider=_wider(criteria),
         verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
         needs_admin=_is_beyond(criteria),
+        reason=reason,
         reason_length=REASON_LENGTH,
     )
 

@@ -16,7 +16,7 @@ from queueapp.jobs import queries
 from queueapp.jobs.queries import Pulse, attempted
 from queueapp.jobs.queries.attempted import Reading
 from queueapp.shared import Shared
-from queueapp.shared_readings import share_bounded, unavailable
+from queueapp.shared_readings import share, unavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -26,7 +26,12 @@ __all__ = ["Reading", "bounded", "noticed", "part", "pulse_of", "tried"]
 
 def init_app(app: Flask) -> None:
     """Let ``app`` share the pulse."""
-    app.extensions["queue_pulse"] = share_bounded(app, queries.pulse)
+    app.extensions["queue_pulse"] = share(app, lambda: _take_pulse(app))
+
+
+def _take_pulse(app: Flask) -> Pulse:
+    with app.app_context():
+        return noticed(queries.pulse)
 
 
 def pulse_of(*, every_s: float = 5.0) -> Pulse:

@@ -15,7 +15,7 @@ from queueapp.console import preferences
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.jobs.verdict import Thresholds, thresholds
-from queueapp.misspelt import closest
+from queueapp.spelling import closest
 
 YEAR_S = 365 * 86_400
 LONGEST_ZONE = 60

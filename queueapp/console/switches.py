@@ -17,7 +17,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp import judgement
 from queueapp.application import this_app
 from queueapp.auth import Permission, permits
-from queueapp.console import back, overview
+from queueapp.console import back, banner, overview
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
@@ -122,8 +122,8 @@ def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
         stop=latest if latest and latest.stops else None,
         seen=latest.id if latest else 0,
         address=_address(kind, verb),
-        row=glance_at(kind) if kind else None,
         line=None if kind else _line(),
+        **(glance_at(kind) if kind else {}),
         durations=DURATIONS,
         spreads=SPREADS,
         spread=request.args.get("spread", ""),
@@ -185,7 +185,7 @@ def _did(switch: Switch) -> str:
 
 def _line() -> Any:
     """What waits and what runs, None where it could not be read."""
-    facts = judgement.present(this_app()).facts
+    facts = banner.present().facts
     return facts.line if facts else None
 
 

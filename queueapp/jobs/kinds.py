@@ -14,7 +14,7 @@ from typing import Any
 from queueapp.jobs import holds
 from queueapp.jobs.database import Database, object_or_null, run
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
-from queueapp.jobs.verdict.minutes import SHORTEST, Minute, instant
+from queueapp.jobs.verdict.minutes import LATE_S, SHORTEST, Minute, instant
 
 # Kinds of one look; those with the fewest jobs are left out.
 MOST_KINDS = 500
@@ -74,6 +74,10 @@ SELECT (SELECT created_at FROM hour ORDER BY id DESC LIMIT 1) AS upto,
 """
 
 
+# What is shown may have been read a minute ago.
+_LATE = timedelta(seconds=LATE_S + 60)
+
+
 @dataclass(frozen=True)
 class Tally:
     """Jobs by kind. ``is_cut``: there are more than were looked at, so each number is a least.
@@ -93,6 +97,10 @@ class Hour:
     since: datetime | None = None
     upto: datetime | None = None
     kinds: Mapping[str, Minute] = field(default_factory=dict)
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether nothing has been counted for so long that more may have happened since."""
+        return self.upto is not None and now - self.upto > _LATE
 
     def of(self, kind: str) -> Minute | None:
         """What was counted of a kind, which may be nothing; None without any line."""

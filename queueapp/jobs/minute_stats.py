@@ -1,14 +1,16 @@
 """A minute of the ledger in one line: counts and histograms per kind, for charts and percentiles.
 
-Each line goes on from the (xid, id) where its predecessor ended and reads only what no open
-transaction can still add to, so that no event is counted twice or missed. Each carries on what all
-lines before it have counted (``totals``), so that the newest one has the whole.
+Each line counts what has been committed since its predecessor, each event once, and waits for no
+transaction of anybody's: it goes on from the (xid, id) where that one ended, and looks besides at
+the transactions below that place which were open then (``open``). Each carries on what all lines
+before it have counted (``totals``), so that the newest one has the whole.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from queueapp.jobs import minute_totals
@@ -18,7 +20,10 @@ from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Event
 from queueapp.jobs.system import claim_cost
 
-EVERY_S = 60
+EVERY_S = 60.0
+# A line is written so long before its time by whoever happens to look.
+EARLY_S = 5.0
+MORE_S = 1.0
 EVENTS_A_LINE = 200_000
 AHEAD_S = EVERY_S
 MOST_DUE = 10_000
@@ -26,22 +31,34 @@ MOST_DUE = 10_000
 LAST_BUCKET = 31
 _LOCK = 730_043
 
-# A line of another server, brought here by pg_dump, may be ahead of this one: go on from now. Those
-# of a drill tell of what never was: nothing that is goes on from them.
+# Lines of a drill tell of what never was: nothing that is goes on from them.
+#
+# An older release wrote 999 for 1,000 where the number of the last transaction had become longer.
+# The event itself, which is none from before the line's ``since``, tells its own.
 _LAST = """
-SELECT least((data->>'xid')::xid8, pg_snapshot_xmin(pg_current_snapshot()))::text AS xid,
-  (data->>'id')::bigint AS id, (data->>'full')::boolean AS full, data->'totals' AS totals,
-  data->>'due_to' AS due_to,
-  created_at > clock_timestamp() - make_interval(secs => %(every)s) AS fresh
+SELECT coalesce((
+    SELECT l.xid FROM job_events l
+    WHERE length(e.data->>'xid') < length(pg_snapshot_xmin(pg_current_snapshot())::text)
+      AND l.xid >= (e.data->>'xid')::xid8 AND l.id = (e.data->>'id')::bigint
+      AND l.created_at >= (e.data->>'since')::timestamptz LIMIT 1
+  ), (data->>'xid')::xid8)::text AS xid,
+  (data->>'id' IS NOT NULL
+    AND (data->>'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot())) IS TRUE AS is_here,
+  (data->>'id')::bigint AS id, data->'open' AS open, (data->>'full')::boolean AS full,
+  data->'totals' AS totals, data->>'due_to' AS due_to,
+  created_at, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age_s
 FROM job_events e
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND NOT data ? 'drill'
 ORDER BY e.id DESC LIMIT 1
 """
 
-_NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid"
+_OPEN = """(SELECT jsonb_object_agg(x, 0)
+   FROM pg_snapshot_xip(pg_current_snapshot()) AS x)"""
+_NOW = f"""
+SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xid, 0::bigint AS id, {_OPEN} AS open"""
 
 # A job for a later time than this comes when it is due, not when it is created.
-_AHEAD = f"interval '{AHEAD_S} s'"
+_AHEAD = f"interval '{AHEAD_S:.0f} s'"
 
 # Such jobs, by kind, that will be due within a minute, from where the last line ended: all of them
 # still wait, and are found by the order of the claim. What was tried or put off has come before.
@@ -75,11 +92,21 @@ def _histogram(name: str, event: str) -> str:
 )"""
 
 
+_COLUMNS = "xid, id, kind, event, attempt, data, created_at"
+# Numbers that this server has not come to are another's, from which pg_dump has brought the ledger.
 _READ = f"""
 WITH news AS MATERIALIZED (
-  SELECT xid, id, kind, event, attempt, data, created_at FROM job_events
-  WHERE (xid, id) > (%(xid)s::xid8, %(id)s) AND xid < pg_snapshot_xmin(pg_current_snapshot())
-  ORDER BY xid, id LIMIT %(limit)s
+  SELECT * FROM (
+    (SELECT e.* FROM unnest(%(open)s::text[], %(after)s::bigint[]) AS o(xid, id)
+     CROSS JOIN LATERAL (
+       SELECT {_COLUMNS} FROM job_events WHERE xid = o.xid::xid8 AND id > o.id
+       ORDER BY xid, id LIMIT %(limit)s) e
+     ORDER BY e.xid, e.id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT {_COLUMNS} FROM job_events WHERE (xid, id) > (%(xid)s::xid8, %(id)s)
+       AND xid < pg_snapshot_xmax(pg_current_snapshot())
+     ORDER BY xid, id LIMIT %(limit)s)
+  ) n ORDER BY n.xid, n.id LIMIT %(limit)s
 ),
 counts AS (
   SELECT kind, jsonb_object_agg(event, n) AS events, sum(again) AS retries, sum(later) AS later
@@ -92,9 +119,10 @@ counts AS (
   GROUP BY kind
 ),{_histogram("wait", "event = 'claimed'")},{_histogram("run", "event <> 'claimed'")}
 SELECT
-  (SELECT xid::text FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS xid,
-  (SELECT id FROM news ORDER BY xid DESC, id DESC LIMIT 1) AS id,
+  (SELECT xid::text FROM news n ORDER BY n.xid DESC, n.id DESC LIMIT 1) AS xid,
+  (SELECT id FROM news n ORDER BY n.xid DESC, n.id DESC LIMIT 1) AS id,
   (SELECT count(*) FROM news) AS read,
+  {_OPEN} AS open,
   (SELECT min(created_at) FROM news) AS since,
   extract(epoch FROM statement_timestamp())::bigint AS now_s,
   (SELECT jsonb_object_agg(kind, jsonb_build_object('events', events,
@@ -104,44 +132,85 @@ SELECT
 """
 
 
-def write(database: Database, *, actor: str) -> int:
-    """Write one line unless another worker has just done so; how many events it covers.
+@dataclass(frozen=True)
+class _Place:
+    """Up to where all that was committed is counted.
+
+    Everything up to (``xid``, ``id``), but for the transactions in ``open``: of those nothing, or
+    what has come up to an id.
+    """
+
+    xid: int
+    id: int
+    open: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Any) -> _Place:
+        """As a line or a snapshot tells it; a line of an older release knows no open ones."""
+        return cls(int(row.xid), int(row.id), {int(x): int(n) for x, n in (row.open or {}).items()})
+
+    def after(self, news: Any) -> _Place:
+        """Where the next line goes on, when this one has read ``news``."""
+        last = (int(news.xid), int(news.id)) if news.read else (0, 0)
+        xid, id_ = max(last, (self.xid, self.id))
+        open_ = {int(x): 0 for x in news.open or () if int(x) <= xid}
+        if news.read >= EVENTS_A_LINE:
+            # It may have come to its bound among those that were open.
+            open_ |= {x: after for x, after in self.open.items() if x > last[0]}
+            open_ |= {x: last[1] for x in self.open if x == last[0]}
+        return _Place(xid, id_, open_)
+
+
+def write(database: Database, *, actor: str) -> float:
+    """Write one line, unless another worker has just done so; in how many seconds to come again.
 
     Behind a line that is full the next one may be written at once, whoever comes first.
 
     Run it in a transaction of its own: one writer at a time, by advisory lock.
     """
     if not run(database, f"SELECT pg_try_advisory_xact_lock({_LOCK}) AS mine")[0].mine:
-        return 0
-    last = run(database, _LAST, every=EVERY_S - 5)
-    if last and last[0].fresh and not last[0].full:
-        return 0
-    start = last[0] if last else run(database, _NOW)[0]
-    return _write(database, start, actor)
+        return EVERY_S
+    last = run(database, _LAST)
+    rest = EVERY_S - last[0].age_s if last and not last[0].full else 0.0
+    # A line of later than now was written by a clock that has been put right since.
+    if EARLY_S < rest <= EVERY_S + EARLY_S:
+        return float(min(rest, EVERY_S))
+    return _write(database, last[0] if last else None, actor)
 
 
-def _write(database: Database, start: Any, actor: str) -> int:
-    """``start``: where to go on from, of the last line if there is one."""
-    after_id = getattr(start, "id", 0)
-    news: Any = run(database, _READ, xid=start.xid, id=after_id, limit=EVENTS_A_LINE)[0]
-    next_due: Any = run(database, _NEXT_DUE, due_to=getattr(start, "due_to", None))[0]
+def _write(database: Database, last: Any, actor: str) -> float:
+    """``last``: the line to go on from, if there is one."""
+    # One of another server, brought here by pg_dump, may be ahead of this one: go on from now.
+    is_here = last is not None and last.is_here
+    start = _Place.of(last if is_here else run(database, _NOW)[0])
+    news: Any = run(
+        database, _READ, xid=str(start.xid), id=start.id, limit=EVENTS_A_LINE,
+        open=list(map(str, start.open)), after=list(start.open.values()),
+    )[0]  # fmt: skip
+    next_due: Any = run(database, _NEXT_DUE, due_to=getattr(last, "due_to", None))[0]
     kinds = _with_due(news.kinds or {}, next_due.kinds or {})
-    totals = getattr(start, "totals", None)
+    since = news.since
+    if since and is_here and not last.full:
+        # It tells of the time since that one, also where something was committed late.
+        since = max(since, last.created_at)
+    reached, is_full = start.after(news), news.read >= EVENTS_A_LINE
     data = {
-        "xid": news.xid or start.xid,
-        "id": news.id or after_id,
-        "since": news.since.isoformat() if news.since else None,
+        "xid": str(reached.xid),
+        "id": reached.id,
+        "open": reached.open,
+        "since": since.isoformat() if since else None,
         # There may be more than it could take.
-        "full": news.read >= EVENTS_A_LINE,
+        "full": is_full,
         "kinds": kinds,
         "all": summed(kinds),
         "due_to": next_due.due_to.isoformat(),
-        "totals": minute_totals.carried(totals, kinds, now_s=news.now_s),
-        # What a claim reads by now, and over the lines how that has come about; None on SQLite.
-        "claim": claim_cost.measured(database),
+        "totals": minute_totals.carried(getattr(last, "totals", None), kinds, now_s=news.now_s),
+        # What a claim reads by now, and over the lines how that has come about; None on SQLite, and
+        # where nothing has moved: an idle worker asks little.
+        "claim": claim_cost.measured(database) if kinds else None,
     }
     record(database, Event.MINUTE_STATS, scope=QUEUE, actor=actor, data=data)
-    return int(news.read)
+    return MORE_S if is_full else EVERY_S
 
 
 def _with_due(kinds: Mapping[str, Any], due: Mapping[str, int]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from queueapp.jobs.draining import read as read_drain
 
 # The first due time of each priority: one probe each, however many jobs wait.
 #
+# ``canary``: the newest line that began a canary retry, as far back as the controls are read.
 # ``places``: those first jobs, where the next look begins; the present moment where none is due,
 # for what comes in later is due later.
 _LOOK = f"""
@@ -47,6 +48,8 @@ SELECT
    WHERE locked_by = %(me)s AND cancel_requested_at IS NOT NULL) AS cancels,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches,
   (SELECT to_jsonb(d) FROM ({ASKED}) d) AS drain,
+  (SELECT max(id) FROM job_events WHERE job_id IS NULL AND event = 'op_canary'
+   AND created_at >= coalesce(%(since)s::timestamptz, '-infinity')) AS canary,
   coalesce((SELECT min(claimed_at) FROM running), now()) AS low,
   (SELECT jsonb_agg(jsonb_build_object(
       'priority', priority, 'available_at', least(available_at, now()),
@@ -77,7 +80,8 @@ class Edge:
 class Outlook:
     """The answer. ``due_in_s``: until the next job is due (0 or less: one is), None without any.
 
-    ``drain``: who has asked this worker to drain, as far back as the controls were read.
+    ``drain``: who has asked this worker to drain, and ``canary`` the newest line that began a
+    canary retry, as far back as the controls were read.
     """
 
     due_in_s: float | None
@@ -87,6 +91,7 @@ class Outlook:
     at: datetime
     edge: Edge = field(default_factory=Edge)
     drain: Drain | None = None
+    canary: int | None = None
 
 
 def look(
@@ -115,4 +120,5 @@ def look(
         row.at,
         Edge(row.low, row.places or ()),
         read_drain(row.drain) if row.drain else None,
+        row.canary,
     )

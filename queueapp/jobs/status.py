@@ -83,6 +83,7 @@ class Event(StrEnum):
     MINUTE_STATS = "minute_stats"
     OP_PLANNED = "op_planned"
     OP_COUNTED = "op_counted"
+    OP_BEGUN = "op_begun"
     OP_CANARY = "op_canary"
     OP_BATCH = "op_batch"
     OP_STOPPED = "op_stopped"

@@ -60,6 +60,7 @@ class Housekeeping:
         self._edge = Edge()
         self._whole_at = 0.0
         self._holds = holds.Holds()
+        self._canary = 0
         self._hurried = False
         self._hurried_at = self._next_at = 0.0
         # Has the next tick come at once; whoever runs the ticks sets it.
@@ -130,6 +131,9 @@ class Housekeeping:
         if outlook.drain:
             self.drain(outlook.drain)
         self._pump.may_look()
+        if outlook.canary and outlook.canary > self._canary:
+            self._canary = outlook.canary
+            self._upkeep.canary_begun()
         if outlook.cancels:
             self._keeper.hurry()
 

@@ -89,7 +89,8 @@ class Worker:
         )
         self._lifeline = lifeline
         self._bell = Bell()
-        self._stopping = self._hurried = False
+        # What asked for the end; nothing as long as it works.
+        self._stopping, self._hurried = "", False
         self._dead: str | None = None
         self._replace: str | None = None
         self._drains: Drain | None = None
@@ -160,7 +161,7 @@ class Worker:
     def stop(self, *, hurry: bool = False) -> None:
         """Ask for an end, as a signal does."""
         self._hurried = self._hurried or hurry
-        self._stopping = True
+        self._stopping = self._stopping or "asked by its supervisor"
         self._bell.ring()
 
     def run(self, *, for_good: bool = False) -> int:
@@ -221,9 +222,10 @@ class Worker:
         for number in self._bell.wait(seconds):
             # Under a supervisor one Ctrl-C may come twice: from the terminal and from there, which
             # is why only the supervisor hurries.
-            again = self._stopping and number == signal.SIGINT and not self._lifeline
-            log.info("%s received%s", signal.Signals(number).name, _HURRY[again])
-            self._stopping = True
+            heard = number == signal.SIGINT and not self._lifeline
+            again, name = bool(self._stopping) and heard, signal.Signals(number).name
+            log.info("%s received%s", name, _HURRY[again])
+            self._stopping = self._stopping or name
             self._hurried = self._hurried or again
 
     def _look_at_loops(self) -> None:
@@ -290,7 +292,7 @@ class Worker:
     def _say_good_bye(self) -> None:
         try:
             drained = self._drains and self._drains.said
-            self.upkeep.sign_off(self._dead or self._replace or drained or "stopped")
+            self.upkeep.sign_off(self._dead or self._replace or drained or self._stopping or "done")
         except SQLAlchemyError as error:
             log.warning("could not sign off: %s", type(error).__name__)
 

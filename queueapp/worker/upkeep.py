@@ -32,8 +32,9 @@ OLD_EVERY_S = 600.0
 DAYS_EVERY_S = 600.0
 DAYS_AGAIN_S = 5.0
 PURGE_EVERY_S = 60.0
-# An idle worker asks less than once a second in all. Open ones are looked at each second.
-CANARIES_EVERY_S = 10.0
+# Each look up hears of those that begin, and open ones are looked at each second. This is for what
+# was written in a transaction that was open for long.
+CANARIES_EVERY_S = 60.0
 # Housekeeping hears of pauses and holds between two turns, and they are promised within 2 s.
 TURN_S = 0.2
 # How soon again when there was more than one turn's work.
@@ -96,6 +97,7 @@ class Upkeep:
         self._kinds = kinds
         self._lost = lost
         self._seen = Duty("seen", self.sign)
+        self._canaries = Duty("canaries", self.try_canaries)
         self._drains = False
         self._whole_at = 0.0
         self._odd: set[str] = set()
@@ -105,7 +107,7 @@ class Upkeep:
             Duty("stats", self.write_stats),
             Duty("purge", self.purge),
             Duty("drop", self.drop_days),
-            Duty("canaries", self.try_canaries),
+            self._canaries,
             Duty("old transactions", self.look_for_old_transactions),
         ]
 
@@ -119,6 +121,10 @@ class Upkeep:
     def drains(self) -> None:
         """Have the next sign, which comes at once, say that this worker takes no job any more."""
         self._drains, self._seen.at = True, 0.0
+
+    def canary_begun(self) -> None:
+        """Look at the canary retries at the next turn, which comes at once: there is a new one."""
+        self._canaries.at = 0.0
 
     def sign(self) -> float:
         """Say that this worker is there."""
@@ -182,8 +188,7 @@ class Upkeep:
     def write_stats(self) -> float:
         """Write the minute's statistics, if no other worker has."""
         with self._line.transaction() as connection:
-            read = minute_stats.write(connection, actor=f"housekeeping:{self._terms.name}")
-        return 1.0 if read >= minute_stats.EVENTS_A_LINE else float(minute_stats.EVERY_S)
+            return minute_stats.write(connection, actor=f"housekeeping:{self._terms.name}")
 
     def purge(self) -> float:
         """Remove rows that retention no longer keeps, for a bounded time."""

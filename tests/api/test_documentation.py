@@ -13,7 +13,8 @@ from queueapp import shared
 from queueapp.api import LARGEST_BODY, describe, lease_schemas
 from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
 from queueapp.api.list_schemas import JobsQuery
-from queueapp.api.operation_schemas import Operation, OperationBody, OperationFilter
+from queueapp.api.operation_model import Operation
+from queueapp.api.operation_schemas import OperationBody, OperationFilter
 from queueapp.api.operations import MOST_BATCHES
 from queueapp.api.schemas import EventsQuery, JobBody
 from queueapp.api.verdict import Verdict

@@ -89,6 +89,21 @@ def test_the_numbers_are_the_databases(client: FlaskClient, scene: Scene) -> Non
     assert (found["queue_schema_ok"], found["queue_readings_failed"]) == (1, 0)
 
 
+def test_what_nobody_has_counted_of_late_is_no_number(client: FlaskClient, scene: Scene) -> None:
+    """Neither what it was, nor a zero; counters stand still."""
+    scene.worker(stopped=130)
+    scene.minutes(succeeded=30, failed=30, wait={"5": 40}, run={"10": 40}, upto=130)
+
+    found = scrape(client)
+
+    for name in ("arrived_per_minute", "ended_per_minute", "failed_attempts_ratio"):
+        assert math.isnan(found[f"queue_{name}"]), name
+    for name in ("wait", "run"):
+        assert all(map(math.isnan, found.by(f"queue_recent_{name}_seconds", "quantile").values()))
+    assert found.of("queue_events_total", event="succeeded") == 12 * 30
+    assert found["queue_statistics_age_seconds"] >= 130
+
+
 def test_counters_are_what_all_lines_have_counted(client: FlaskClient, scene: Scene) -> None:
     scene.minutes(3, enqueued=50, claimed=60, succeeded=30, retries=12, wait={"5": 59, "30": 1})
 

@@ -182,7 +182,7 @@ def test_a_look_goes_on_where_nothing_is_found_until_its_time_is_up(
     monkeypatch.undo()
     assert bulk.apply(made)["moved"] == 1
     assert bulk.moved(made) == wanted
-    assert bulk.lines(made) == ["op_planned", "op_batch", "op_done"]
+    assert bulk.lines(made) == ["op_planned", "op_begun", "op_batch", "op_done"]
 
 
 def test_a_request_ends_when_its_time_is_up(
@@ -395,7 +395,9 @@ def test_an_answer_that_was_lost_costs_nothing(
     assert bulk.apply(made, 202)["moved"] == 4
     assert bulk.apply(made)["moved"] == 5
     assert bulk.moved(made) == wanted
-    assert bulk.lines(made) == ["op_planned", "op_batch", "op_batch", "op_done"]
+    # Who goes on with what Bob has begun is told as well.
+    began = ["op_planned", "op_begun", "op_batch", "op_begun"]
+    assert bulk.lines(made) == [*began, "op_batch", "op_done"]
 
 
 def test_even_without_its_place_it_moves_nothing_twice(bulk: Operations, session: Session) -> None:
@@ -425,7 +427,7 @@ def test_what_is_stopped_moves_nothing_more(bulk: Operations, small_batches: Non
     refused = bulk.client.post(f"/api/operations/{made['id']}/apply")
     assert problem(refused) == (409, "operation_stopped")
     assert bulk.stop(made) == stopped == bulk.show(made)
-    assert bulk.lines(made) == ["op_planned", "op_batch", "op_stopped"]
+    assert bulk.lines(made) == ["op_planned", "op_begun", "op_batch", "op_stopped"]
     assert bulk.moved(made) == wanted[:2]
 
 
@@ -488,6 +490,26 @@ def test_a_canary_retry_is_shown_while_a_worker_decides(bulk: Operations, sessio
     stopped = bulk.show(made)
     assert (stopped["canary"]["passed"], stopped["end_reason"]) == (False, "canary_failed")
     assert stopped["left"]["count"] == 2
+
+
+def test_what_became_of_the_jobs_is_told_once_it_is_over(
+    bulk: Operations, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = bulk.jobs(3)
+    made = bulk.plan()
+    assert bulk.show(made)["now"] is None
+    bulk.apply(made)
+    transitions.cancel(session, ids[:1], actor="user:bob")
+    session.commit()
+
+    now = bulk.show(made)["now"]
+
+    assert {status: one["count"] for status, one in now.items() if one["count"]} == {
+        "cancelled": 1, "queued": 2,
+    }  # fmt: skip
+    assert not any(one["more"] for one in now.values())
+    monkeypatch.setattr(candidates, "SCAN_LIMIT", 1)
+    assert all(one["more"] for one in bulk.show(made)["now"].values())
 
 
 # Bounds

@@ -8,7 +8,10 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control
+from queueapp.jobs.status import Status
 from tests.api.conftest import body, pointers, problem
+from tests.factories import make_job
+from tests.scenes import Scene
 
 
 def test_what_stands_still_is_told_until_it_is_lifted(
@@ -21,6 +24,7 @@ def test_what_stands_still_is_told_until_it_is_lifted(
     until, since = (datetime.fromisoformat(paused[name]) for name in ("until", "since"))
     assert 595 < (until - since).total_seconds() < 605
     assert (held["scope"], held["until"]) == ("kind:demo.echo", None)
+    assert (held.pop("known"), held.pop("meant")) == (True, None)
     assert body(client.get("/api/switches"))["items"] == [held, paused]
     assert control.in_force(session).held_kinds == ("demo.echo",)
 
@@ -52,3 +56,24 @@ def test_what_makes_no_sense_is_refused(client: FlaskClient, session: Session) -
     nothing = client.post("/api/queue/resume")
     assert (nothing.headers["Idempotent-Replayed"], body(nothing)["event"]) == ("true", None)
     assert control.in_force(session).latest == {}
+
+
+def test_a_kind_that_nothing_knows_is_held_and_said_to_be_unknown(
+    client: FlaskClient, session: Session
+) -> None:
+    def hold(kind: str) -> tuple[bool, bool | None, str | None]:
+        told = body(client.post(f"/api/kinds/{kind}/hold", json={"reason": "x"}))
+        return told["stopped"], told["known"], told["meant"]
+
+    assert hold("demo.ecko") == (True, False, "demo.echo")
+    assert hold("nosuch.kind") == (True, False, None)
+    # That it is on hold tells nothing of it.
+    assert hold("nosuch.kind") == (True, False, None)
+
+    make_job(session, Status.SUCCEEDED, kind="nosuch.kind")
+    session.commit()
+    assert hold("nosuch.kind") == (True, True, None)
+
+    Scene(session).worker(kinds=["shop.mail"])
+    assert hold("shop.mail") == (True, True, None)
+    assert hold("shop.mails") == (True, False, "shop.mail")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from flask import Flask
 from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy.orm import Session
 
-from queueapp import create_app, judgement
+from queueapp import create_app, judgement, local_postgres
 from queueapp.errors import SettingError
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict import Thresholds
@@ -131,6 +132,7 @@ def test_without_a_database_it_is_unknown_and_the_process_well(
     assert "the database does not answer" in found["sentence"]
     assert done.exit_code == 3
     assert done.output.startswith("UNKNOWN Unknown: The queue could not be read")
+    assert "Next: Does PostgreSQL run at 127.0.0.1:1/none," in done.output
 
 
 def test_a_database_that_cannot_be_started_is_not_known_either(
@@ -154,3 +156,30 @@ def elsewhere() -> Any:
     """An application whose database is nowhere."""
     with application(NOWHERE) as app:
         yield lambda: app
+
+
+@pytest.mark.parametrize(
+    ("env", "said", "step"),
+    [
+        ("production", "DATABASE_URL is not set", "Set DATABASE_URL where this process is started"),
+        ("development", "none is installed", "Do one of what it names, then start the command"),
+    ],
+)
+def test_what_to_do_without_a_database_fits_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, env: str, said: str, step: str
+) -> None:
+    def start(_home: Path) -> None:
+        raise LocalPostgresUnavailable("none is installed")
+
+    monkeypatch.setattr(local_postgres, "start", start)
+    monkeypatch.delenv("DYNO", raising=False)
+    app = create_app({"DATABASE_URL": "", "QUEUE_ENV": env, "TESTING": True})
+
+    done = app.test_cli_runner().invoke(args=["verdict"])
+
+    assert done.exit_code == 3
+    first, following = done.output.splitlines()
+    assert said in first
+    assert following.startswith(f"Next: {step}")
+    # Nothing runs there that could have ended.
+    assert "instance/" not in following

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from sqlalchemy import update
+from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, operations
@@ -18,6 +18,7 @@ from queueapp.jobs.status import Status
 from tests.browser.screen import refresh, width_of_content
 from tests.console.hostile import TEXT, make_hostile_jobs
 from tests.factories import make_job
+from tests.scenes import Scene
 
 Theme = Literal["light", "dark"]
 FINGERPRINT = "0123456789abcdef"
@@ -27,6 +28,7 @@ CUT = """[...document.querySelectorAll("main *")].filter(one => {
   return /auto|scroll/.test(look.overflowX) && one.scrollWidth > one.clientWidth + 1
     && look.backgroundImage === "none";
 }).map(one => one.className)"""
+OPEN = "for (const one of document.querySelectorAll('main details')) one.open = true"
 
 
 @pytest.fixture
@@ -44,6 +46,7 @@ def paths(session: Session) -> list[str]:
     control.pause(session, actor="user:ana", reason="r" * 300, for_s=3600)
     control.hold_kind(session, "a" * 60 + ".long", actor="user:ana", reason="r" * 300)
     session.commit()
+    Scene(session).minutes(wait={12: 1_000_000}, run={12: 1}, succeeded=1_000_000, failed=40_000)
     found = operations.survey(session, "retry", where)
     made = operations.plan(
         session, found, how={}, actor="user:ana", reason="r" * 300, canary=operations.Terms()
@@ -126,6 +129,28 @@ def test_no_page_scrolls_sideways(
         page.goto(live_server + path)
         assert width_of_content(page) <= width, path
         assert page.evaluate(CUT) == [], path
+        page.evaluate(OPEN)
+        assert width_of_content(page) <= width, f"{path}, all opened"
+        assert page.evaluate(CUT) == [], f"{path}, all opened"
+
+
+@pytest.mark.postgresql("a sequence of ids")
+def test_the_longest_ids_stand_beside_their_kinds_on_a_phone(
+    page: Page, live_server: str, session: Session
+) -> None:
+    session.execute(text(f"SELECT setval('jobs_id_seq', {2**63 - 10})"))
+    job = make_job(session).id
+    session.commit()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{live_server}/jobs")
+
+    number = page.locator(f"#job-{job} a.id").bounding_box()
+    kind = page.locator(f"#job-{job} .kind").bounding_box()
+
+    assert number is not None
+    assert kind is not None
+    assert number["x"] + number["width"] <= kind["x"]
+    assert width_of_content(page) <= 390
 
 
 @pytest.mark.parametrize(

@@ -129,3 +129,36 @@ def test_a_reason_typed_beside_a_hold_stands_in_its_question(
     page.click("#group-verbs [data-verb=unhold]")
     expect(page.locator("#dialog [name=reason]")).to_have_value("it is back")
     expect(page.locator("#dialog [name=spread]")).to_have_value("10")
+
+
+def test_what_was_typed_into_a_question_that_is_refused_stands_in_it_again(
+    page: Page, live_server: str, session: Session, expected_errors: list[str]
+) -> None:
+    expected_errors += ["409", "Failed to fetch", "ERR_FAILED"]
+    make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/kinds/demo.echo")
+    reason = page.locator("#dialog [name=reason]")
+    page.click(".kind-page [data-verb=hold]")
+    reason.fill("the provider is down")
+    # Somebody holds the kind, and lifts that again.
+    for act in (control.hold_kind, control.unhold_kind):
+        act(session, "demo.echo", actor="user:bo", reason="maintenance")
+        session.commit()
+    page.click("#dialog button[data-verb=hold]")
+    expect(page.locator("#notice")).to_contain_text("user:bo")
+    expect(page.locator("#dialog")).to_be_hidden()
+
+    page.click(".kind-page [data-verb=hold]")
+    expect(page.locator("#dialog")).to_have_attribute("open", "")
+    expect(reason).to_have_value("the provider is down")
+
+    page.route("**/hold", lambda route: route.abort())
+    page.click("#dialog button[data-verb=hold]")
+    expect(page.locator("#notice")).to_contain_text("There was no answer")
+    page.unroute("**/hold")
+    page.click(".kind-page [data-verb=hold]")
+    expect(page.locator("#dialog")).to_have_attribute("open", "")
+    expect(reason).to_have_value("the provider is down")
+    page.click("#dialog button[data-verb=hold]")
+    expect(page.locator("#notice")).to_contain_text("The kind is on hold")

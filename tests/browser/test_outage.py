@@ -81,7 +81,7 @@ def test_every_open_page_outlives_the_database(
             expect(tabs[path].locator("#verdict")).to_have_attribute(
                 "data-level", "unknown", timeout=60_000
             )
-            expect(tabs[path].locator("#panel")).to_contain_text("below is")
+            expect(tabs[path].locator("#panel")).to_contain_text("what stands below was")
             continue
         expect(tabs[path].locator("#panel[data-stale]")).to_be_visible(timeout=60_000)
         expect(tabs[path].locator("#as-of-note")).to_contain_text("no answer, retrying in")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, Route, expect
 from sqlalchemy.orm import Session
@@ -271,3 +272,48 @@ def test_what_is_told_in_one_moment_is_all_heard(page: Page, live_server: str) -
     )
 
     expect(page.locator("#live")).to_have_text("Retrying 1 job. The queue: Stalled.")
+
+
+def test_what_is_shown_never_makes_way_for_what_another_process_read_before_it(
+    page: Page, live_server: str, session: Session
+) -> None:
+    """Each web process has readings of its own; during an outage they stay apart."""
+    job = make_job(session, Status.FAILED)
+    session.commit()
+    page.goto(live_server)
+    # What the other process knows, and goes on to answer.
+    asked = refresh(page).request.all_headers()
+    asked.pop("hx-ptag")
+    old = page.request.get(live_server, headers=asked)
+    assert "hx-ptag" in old.headers
+    transitions.requeue(session, [job.id], actor="user:ana")
+    session.commit()
+    refresh(page)
+    newer = (page.inner_text("#panel"), page.get_attribute("#as-of time", "datetime"))
+    other: dict[str, Any] = {"response": old}
+    page.route(f"{live_server}/", lambda route: route.fulfill(**other))
+
+    # A moment older is no news.
+    refresh(page)
+    assert (page.inner_text("#panel"), page.get_attribute("#as-of time", "datetime")) == newer
+    expect(page.locator("#as-of-note")).to_have_text("")
+
+    other["headers"] = {**old.headers, "queue-as-of": "2026-01-01T00:00:00.000Z"}
+    refresh(page)
+    assert (page.inner_text("#panel"), page.get_attribute("#as-of time", "datetime")) == newer
+    expect(page.locator("#as-of-note")).to_have_text("· the last answer was older, so this stays")
+    expect(page.locator("#panel")).to_have_attribute("data-stale", "")
+    assert page.get_attribute("#badge", "data-level") == "red"
+
+    # Nothing of now is known there; that is of now.
+    other["headers"]["queue-verdict"] = "unknown Unknown"
+    refresh(page)
+    expect(page.locator("#badge")).to_have_attribute("data-level", "unknown")
+
+    page.unroute(f"{live_server}/")
+    answer = refresh(page)
+    # What it has is not what the last answer bore the mark of.
+    assert answer.status == 200
+    expect(page.locator("#as-of-note")).to_have_text("")
+    expect(page.locator("#panel[data-stale]")).to_have_count(0)
+    assert page.get_attribute("#as-of time", "datetime") != newer[1]

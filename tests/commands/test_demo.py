@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -14,19 +15,24 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from flask.testing import FlaskCliRunner
 
 from queueapp import create_app
 from queueapp.commands import children
-from queueapp.commands.demo import demo, stream
+from queueapp.commands.demo import demo, processes, stream
+from queueapp.commands.demo.processes import Running
 from queueapp.commands.demo.receiver import MOODS, Receiver, _Handler
 from queueapp.handlers import EnqueueRequest
 from queueapp.handlers.request import request_problems
 from queueapp.jobs.verdict import Thresholds
+from queueapp.local_postgres import free_port
 from tests.live.processes import until
 
 ROOT = Path(__file__).parents[2]
@@ -179,6 +185,83 @@ def test_a_dead_child_is_told_with_its_last_words(tmp_path: Path) -> None:
     assert raised.value.message.splitlines()[1:] == ["  one", "  two"]
 
 
+def test_what_ends_is_started_again_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = start(tmp_path, "echo here; exec sleep 60")
+    run = Running("http://127.0.0.1:1", children=[child])
+    wait_for(child.log, "here")
+    pid = child.pid
+    try:
+        run.keep_running()
+        assert capsys.readouterr().out == ""
+
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not child.is_running, "it has ended")
+        run.keep_running()
+
+        said = capsys.readouterr().out
+        assert f"worker-1, process {pid}, was ended by signal 9; started again as process " in said
+        assert said.endswith(f" {child.pid}\n")
+        assert child.is_running
+        until(lambda: child.log.read_text() == "here\n" * 2, "what it says is appended")
+    finally:
+        child.kill()
+
+
+def test_what_cannot_run_is_not_started_for_ever(tmp_path: Path) -> None:
+    child = start(tmp_path, "echo no such thing; exit 3")
+
+    def start_ten_times() -> None:
+        for _ in range(10):
+            until(lambda: not child.is_running, "it has ended")
+            child.start_again()
+
+    with pytest.raises(children.ChildDied, match="ended with status 3") as raised:
+        start_ten_times()
+
+    assert raised.value.message.endswith("no such thing")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["demo"],
+        pytest.param(["demo", "incident", "paused"], marks=pytest.mark.postgresql("incidents")),
+    ],
+)
+def test_a_port_that_was_asked_for_and_is_taken_is_refused(
+    database_url: str, command: list[str]
+) -> None:
+    runner: FlaskCliRunner = create_app({"DATABASE_URL": database_url}).test_cli_runner()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        result = runner.invoke(args=[*command, "--into-database-url", f"--port={port}"])
+
+    assert result.exit_code == 1
+    (line,) = result.output.splitlines()
+    assert line.startswith(f"Error: port {port} is taken: give another --port")
+
+
+def test_a_port_that_nobody_asked_for_makes_way() -> None:
+    @click.command()
+    @processes.port_option
+    def shown(port: int) -> None:
+        click.echo(f"at {processes.free_port(port)}")
+
+    with socket.socket() as taken:
+        # Whoever else may have it already.
+        with suppress(OSError):
+            taken.bind(("127.0.0.1", 8000))
+            taken.listen()
+        said = CliRunner().invoke(shown).output
+
+    assert re.fullmatch(r"Port 8000 is taken; using (\d+)\nat \1\n", said)
+
+
 def test_the_demo_does_not_run_in_production(database_url: str) -> None:
     runner: FlaskCliRunner = create_app({"QUEUE_ENV": "production"}).test_cli_runner()
 
@@ -222,44 +305,42 @@ def test_help_is_told_before_anything_is_installed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_whole_demo_runs_jobs_and_stops_on_one_signal(database_url: str) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        wanted = str(taken.getsockname()[1])
-        demo = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "flask",
-                "--app",
-                "wsgi",
-                "demo",
-                "--port",
-                wanted,
-                "--into-database-url",
-            ],
-            cwd=ROOT,
-            env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        assert demo.stdout is not None
-        said = []
-        for line in demo.stdout:
+def test_the_whole_demo_outlives_its_worker_and_stops_on_one_signal(database_url: str) -> None:
+    port = free_port()
+    command = ["flask", "--app", "wsgi", "demo", "--into-database-url", "--port", str(port)]
+    demo = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert demo.stdout is not None
+    said: list[str] = []
+
+    def read_to(word: str) -> str:
+        for line in demo.stdout or ():
             said.append(line)
-            if "succeeded" in line:
-                break
-        stopped = time.monotonic()
-        os.killpg(demo.pid, signal.SIGINT)  # as the terminal does
-        said += demo.stdout.read().splitlines(keepends=True)
-        code = demo.wait(timeout=30)
-        demo.stdout.close()
+            if word in line:
+                return line
+        raise AssertionError("".join(said))
+
+    told = read_to("To see a crash: kill -9")
+    read_to("succeeded")
+    os.kill(int(re.findall(r"-9 (\d+)", told)[0]), signal.SIGKILL)
+    read_to("worker-1, process")
+    read_to("succeeded")
+    stopped = time.monotonic()
+    os.killpg(demo.pid, signal.SIGINT)  # as the terminal does
+    said += demo.stdout.read().splitlines(keepends=True)
+    code = demo.wait(timeout=30)
+    demo.stdout.close()
 
     text = "".join(said)
     assert code == 0, text
-    assert f"Port {wanted} is taken" in text
+    assert f"Console   http://127.0.0.1:{port}/" in text
+    assert "Webhooks  http://127.0.0.1:" in text
     assert text.endswith("Stopping\nStopped\n")
     assert time.monotonic() - stopped < 15

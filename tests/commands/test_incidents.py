@@ -19,7 +19,7 @@ from flask.testing import FlaskClient, FlaskCliRunner
 from sqlalchemy.orm import Session
 
 from queueapp import create_app
-from queueapp.commands.demo.incidents import apart, cast, clear, make
+from queueapp.commands.demo.incidents import apart, clear, make
 from queueapp.commands.demo.incidents.cast import Cast
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS
 from queueapp.commands.demo.incidents.lock import only_one, workers_wait
@@ -99,7 +99,7 @@ def test_it_has_a_database_of_its_own_that_nothing_else_can_hide_it_in(
 def test_after_a_roll_back_retried_jobs_end_it(
     client: FlaskClient, session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cast, "_LINE_S", 0.0)
+    monkeypatch.setattr("queueapp.commands.demo.incidents.cast._LINE_S", 0.0)
     stage = make(session, "bad-deploy")
     with Cast(stage, database_url) as played:
         played.tick()
@@ -123,7 +123,7 @@ def test_right_after_what_the_banner_advises_it_advises_something_else(
     client: FlaskClient, session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And minutes after it the drill goes well."""
-    monkeypatch.setattr(cast, "_LINE_S", 0.0)
+    monkeypatch.setattr("queueapp.commands.demo.incidents.cast._LINE_S", 0.0)
     stage = make(session, "poison")
     with Cast(stage, database_url) as played:
         ids = session.scalars(sa.select(Job.id).where(Job.error_class == "TemplateError")).all()
@@ -199,7 +199,7 @@ def test_the_list_says_what_to_see_and_to_do(runner: FlaskCliRunner) -> None:
         ((), "name one incident"),
         (("paused", "--clear"), "name one incident"),
         (("locked", "--leave"), "a lock ends with its process"),
-        (("meteor",), "'meteor' is not one of"),
+        (("meteor",), "Invalid value for '[INCIDENT]': 'meteor' is not one of"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -292,6 +292,20 @@ def test_the_console_of_a_drill_offers_no_command_that_works_elsewhere(
     for page in (client.get(path).text for path in paths):
         assert 'data-copy="flask work"' not in page
         assert "is in the terminal of the drill" in page
+
+
+def test_nobody_counts_in_a_drill_in_which_no_worker_lives(
+    client: FlaskClient, session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.commands.demo.incidents.cast._LINE_S", 0.0)
+    stage = make(session, "no-workers")
+
+    with Cast(stage, database_url) as played:
+        played.tick()
+
+    pages = words(client.get("/").text)
+    assert "came and ended per minute – not counted since" in pages
+    assert "attempts that failed, 10 min – not counted since" in pages
 
 
 def test_an_incident_whose_database_goes_away_says_so(engine: sa.Engine, session: Session) -> None:

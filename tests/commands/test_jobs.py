@@ -17,8 +17,9 @@ from sqlalchemy.orm import Session
 
 from queueapp import create_app
 from queueapp.commands.moves import COMMANDS
-from queueapp.jobs import control
+from queueapp.jobs import control, operations
 from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.factories import make_job
 
@@ -158,6 +159,75 @@ def test_list_narrows_and_pages(jobs: Terminal, session: Session) -> None:
     page = jobs("list", "--limit", "2")
     assert page.stderr == f"more: --before {queued.id}\n"
     assert jobs("list", "--kind", "none.such").stdout == "no jobs\n"
+
+
+def test_list_takes_the_filter_of_the_console(jobs: Terminal, session: Session) -> None:
+    tried = make_job(session, Status.FAILED, attempts=3, payload={"order": {"id": 42}, "to": "a"})
+    running = make_job(session, Status.RUNNING)
+    later = make_job(session, available_at=datetime.now(UTC) + timedelta(hours=1))
+    early = datetime.now(UTC) - timedelta(days=2)
+    old = make_job(session, created_at=early, available_at=early)
+    session.commit()
+    found = operations.survey(session, "cancel", JobFilter(kind=later.kind, status=(Status.HELD,)))
+    none = operations.plan(session, found, how={}, actor=ME, reason="for a test")
+    session.commit()
+
+    def ids(*words: str) -> list[int]:
+        lines = jobs("list", "--json", *words).stdout.splitlines()
+        return [json.loads(line)["id"] for line in lines]
+
+    assert ids("--until", "-1d") == [old.id]
+    assert ids("--since", "-2h") == [later.id, running.id, tried.id]
+    assert ids("--since", "2020-01-01", "--until", "2021-01-01T00:00:00+02:00") == []
+    assert ids("--attempts", ">=3") == ids("--attempts", "3") == [tried.id]
+    assert ids("--payload", "order.id=42", "--payload", "to=a") == [tried.id]
+    assert ids("--payload", "order.id=43") == []
+    assert running.locked_by is not None
+    assert ids("--worker", running.locked_by) == [running.id]
+    assert ids("--status", "scheduled") == [later.id]
+    assert ids("--status", "due") == [old.id]
+    assert ids("--operation", none.id) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--since", "soon"], "--since: “soon” is no time: write -2h, 2026-11-29 02:30"),
+        (["--since", "-1h", "--until", "-2h"], "--until: No time lies between"),
+        (["--attempts", "many"], "--attempts: “many” is no number of attempts: write 3, or >=3"),
+        (["--payload", "order"], "--payload: “order” has no value: write field=value"),
+        (["--operation", "7"], "--operation: “7” is no operation"),
+        (["--status", "due,failed"], "--status: Due, scheduled and retrying cannot be combined"),
+        (["--kind", " "], "--kind: it is empty"),
+        (["--payload", ""], "--payload: it is empty"),
+    ],
+)
+def test_a_filter_that_makes_no_sense_lists_nothing(
+    jobs: Terminal, session: Session, words: list[str], said: str
+) -> None:
+    make_job(session)
+    session.commit()
+
+    assert said in jobs.refused("list", *words, exit_code=2)
+
+
+def test_a_clone_is_a_new_job_and_both_name_the_other(jobs: Terminal, session: Session) -> None:
+    done = make_job(session, Status.SUCCEEDED, priority=7)
+    gone = make_job(session, Status.FAILED, kind="no.such")
+    session.commit()
+
+    result = jobs("clone", str(done.id), str(gone.id), "999999", "--reason", "it was lost")
+
+    made = session.scalars(sa.select(Job).order_by(Job.id.desc())).first()
+    assert made is not None
+    assert result.stdout == f"job {done.id} cloned as job {made.id}\n"
+    assert result.exit_code == 1
+    assert "no handler here runs no.such" in result.stderr
+    assert "there is no job 999999" in result.stderr
+    assert (made.status, made.kind, made.priority) == ("queued", done.kind, 7)
+    [first] = session.scalars(sa.select(JobEvent).where(JobEvent.job_id == made.id))
+    assert (first.actor, first.reason, first.data["via"]) == (ME, "it was lost", "cli")
+    assert first.data["cloned_from"] == done.id
 
 
 def test_a_mistyped_status_lists_nothing(jobs: Terminal, session: Session) -> None:

@@ -55,6 +55,38 @@ def test_the_page_says_who_did_what_to_how_many_and_why(console: Console, operat
     assert 'id="pause"' not in page
 
 
+def test_who_confirms_a_canary_is_on_the_page_in_files_and_at_the_operation(
+    console: Console, client: FlaskClient, session: Session
+) -> None:
+    for _ in range(6):
+        make_job(session, Status.FAILED)
+    session.commit()
+    found = operations.survey(session, "retry", JobFilter(status=(Status.FAILED,)))
+    made = operations.plan(
+        session, found, how={}, actor="user:ana", reason="it is back", canary=operations.Terms()
+    )
+    session.commit()
+
+    console.post(f"/operations/{made.id}/apply")
+
+    assert "begin 6 planned operation retry, a few first user:local console" in words(
+        console.get("/audit?verb=begin")
+    )
+    rows = list(csv.DictReader(io.StringIO(client.get("/audit.csv").text)))
+    assert [(row["verb"], row["actor"]) for row in rows] == [
+        ("begin", "user:local"), ("plan", "user:ana"),
+    ]  # fmt: skip
+    assert '"verb":"begin"' in client.get("/audit.ndjson").text.replace(": ", ":")
+    shown = words(console.get(f"/operations/{made.id}"))
+    assert re.search(r"planned by user:ana , .* begun by user:local , ", shown)
+    told = client.get(f"/api/operations/{made.id}").json or {}
+    assert (told["planned_by"], told["begun_by"], told["stopped_by"]) == (
+        "user:ana", "user:local", None,
+    )  # fmt: skip
+    console.post(f"/operations/{made.id}/stop")
+    assert "stopped by user:local , " in words(console.get(f"/operations/{made.id}"))
+
+
 def test_the_address_narrows_it_and_times_become_those_of_everybody(
     console: Console, client: FlaskClient, operation: str
 ) -> None:

@@ -63,7 +63,8 @@ def test_causes_are_listed_with_what_the_window_was(
     text = words(page)
     assert "The newest 3 failures, back to" in text
     assert [*re.findall(r'href="/errors/([0-9a-f]{16})"', page)] == [common, rare]
-    assert "no <account> ?" in text
+    assert "e.g. no <account> 9" in text
+    assert 'title="no &lt;account&gt; ?"' in page
     row = words(page[page.index(f'id="cause-{common}"') : page.index(f'id="cause-{rare}"')])
     assert "2 of 3 67 %" in row
     assert "1 3 attempts left" in row
@@ -107,6 +108,80 @@ def test_a_cause_that_is_only_retried_says_since_when(
     monkeypatch.setattr(failures, "TOLD", 2)
     text = words(console.get(f"/errors/{fingerprint}"))
     assert "of 1 that wait it is not looked up last seen 1 h 6 min ago, or later" in text
+
+
+def test_each_cause_is_told_by_a_message_as_it_stands_on_a_job(
+    console: Console, session: Session
+) -> None:
+    """Blanked, these messages say nothing: all there is of them varies."""
+    all_value = fail(session, "'region'")
+    fail(session, "10.0.0.7 answered 503", verb="retry")
+    fail(session, "the disk is full")
+    fail(session, "<img src=x hx-get=/boom> 'x'\nsecond line " + "x" * 400)
+    session.commit()
+
+    page = console.get("/errors")
+
+    text = words(page)
+    for told in ("e.g. 'region'", "e.g. 10.0.0.7 answered 503", "KeyError the disk is full"):
+        assert told in text, told
+    assert "e.g. <img src=x hx-get=/boom> 'x' demo.echo" in text
+    assert "<img src=x" not in page
+    assert "KeyError e.g. 'region' failed for good" in words(console.get(f"/errors/{all_value}"))
+    assert "second line" not in text
+
+
+def test_on_the_first_page_errors_of_one_class_are_told_apart(
+    console: Console, session: Session
+) -> None:
+    causes = {
+        fail(session, text, verb=verb)
+        for text, verb in (("the <disk> is full", "fail"), ("7 of 9\nmore", "retry"))
+    }
+    waits = sa.update(Job).where(Job.status == "queued")
+    session.execute(waits.values(available_at=ago(-3_600)))
+    session.commit()
+
+    page = console.get("/")
+
+    rows = [
+        words(row)
+        for one in causes
+        for row in re.findall(rf'<tr id="group-{one}">.*?</tr>', page, re.DOTALL)
+    ]
+    # The second says when it failed last, though each of its jobs is tried again.
+    assert {re.sub(r"\b[0-9a-f]{6} ", "", row) for row in rows} == {
+        "KeyError the <disk> is full demo.echo 1 0 0 s",
+        "KeyError 7 of 9 demo.echo 0 1 0 s",
+    }
+    session.execute(sa.update(JobEvent).values(created_at=ago(3 * 86_400)))
+    session.commit()
+    assert "7 of 9 demo.echo 0 1 –" in words(console.get("/"))
+
+
+def test_in_the_list_it_says_so_of_the_first_that_wait(
+    console: Console, session: Session, monkeypatch: Any
+) -> None:
+    [fingerprint] = {fail(session, f"no account {n}", verb="retry") for n in range(3)}
+    session.commit()
+    lines = sa.select(JobEvent.job_id).distinct().order_by(JobEvent.job_id)
+    for job_id, seconds in zip(session.scalars(lines).all(), (4_000, 7_300, 300), strict=True):
+        moved = sa.update(JobEvent).where(JobEvent.job_id == job_id)
+        session.execute(moved.values(created_at=ago(seconds)))
+    session.commit()
+
+    def row(page: str) -> str:
+        return words(page[page.index(f'id="cause-{fingerprint}"') : page.index("</tbody>")])
+
+    assert row(console.get("/errors")).endswith("3 4 attempts left 2 h 1 min 5 min 0 s")
+
+    monkeypatch.setattr(failures, "SHOWN_IDS", 2)
+    page = console.get("/errors")
+    assert row(page).endswith("3 4 attempts left 2 h 1 min or longer 1 h 6 min or less")
+    assert "they are looked up for the first 2 that wait" in words(page)
+    session.execute(sa.update(JobEvent).values(created_at=ago(3 * 86_400)))
+    session.commit()
+    assert row(console.get("/errors")).endswith("3 4 attempts left – –")
 
 
 def test_a_cause_is_new_since_the_deploy_that_brought_it(

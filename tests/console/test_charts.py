@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from queueapp.console.charts import HEIGHT, WIDTH, Chart, chart_of, share, wait_y
-from queueapp.jobs.status import Status
 from queueapp.jobs.verdict.minutes import Minute
 
 NOW = datetime(2026, 11, 29, 15, 0, tzinfo=UTC)
 
 
 def line(back: float, *counts: int, span_s: float = 60, **more: dict[int, int]) -> Minute:
-    """A line of (succeeded, cancelled, failed) that ended ``back`` minutes ago."""
+    """A line of (succeeded, cancelled, failed, to be retried) that ended ``back`` minutes ago."""
     at = NOW - timedelta(minutes=back)
-    events = dict(zip(("succeeded", "cancelled", "failed"), counts, strict=False))
+    names = ("succeeded", "cancelled", "failed", "retry_scheduled")
+    events = dict(zip(names, counts, strict=False))
     return Minute(at, at - timedelta(seconds=span_s), events, 0, more.get("waits", {}))
 
 
@@ -31,14 +31,22 @@ def test_the_highest_column_fills_the_chart() -> None:
     assert drawn.peak == 40
     assert sum(block.height for block in drawn.columns[1].blocks) == HEIGHT
     assert drawn.columns[1].blocks[-1].y == 0
-    assert drawn.totals[Status.SUCCEEDED] == 40
+    assert drawn.totals["succeeded"] == 40
 
 
 def test_outcomes_are_always_stacked_in_one_order() -> None:
-    drawn = chart(line(1, 1, 2, 3), line(0, 3, 2, 1))
+    drawn = chart(line(1, 1, 2, 3, 4), line(0, 4, 3, 2, 1))
 
-    orders = [[block.status for block in column.blocks] for column in drawn.columns]
-    assert orders[0] == orders[1] == [Status.SUCCEEDED, Status.CANCELLED, Status.FAILED]
+    orders = [[block.look for block in column.blocks] for column in drawn.columns]
+    assert orders[0] == orders[1] == ["succeeded", "cancelled", "retrying", "failed"]
+
+
+def test_a_storm_of_retries_fills_the_picture_though_no_job_has_failed() -> None:
+    drawn = chart(line(0, 30, 0, 0, 70))
+
+    heights = {block.look: block.height for block in drawn.columns[0].blocks}
+    assert heights == {"succeeded": 30, "retrying": 70}
+    assert (drawn.peak, drawn.totals["retrying"], drawn.totals["failed"]) == (100, 70, 0)
 
 
 def test_one_failure_among_very_many_is_still_drawn() -> None:
@@ -53,7 +61,7 @@ def test_a_line_stands_where_its_time_is_and_as_wide_as_it_lasted() -> None:
     assert first.x + first.width == pytest.approx(WIDTH / 2, abs=4)
     assert second.x == pytest.approx(WIDTH * 0.95)
     # By the minute, so that widths do not make it look busier.
-    assert second.counts[Status.SUCCEEDED] == 100
+    assert second.counts["succeeded"] == 100
 
 
 def test_lines_that_follow_within_a_minute_are_drawn_as_one() -> None:
@@ -61,7 +69,7 @@ def test_lines_that_follow_within_a_minute_are_drawn_as_one() -> None:
 
     [column] = chart(*many).columns
 
-    assert column.counts[Status.SUCCEEDED] == 500
+    assert column.counts["succeeded"] == 500
     assert column.wait_s == 0.008
 
 
@@ -81,7 +89,7 @@ def test_a_line_behind_a_gap_is_as_wide_as_the_time_it_tells_of() -> None:
 
     assert begun.x == pytest.approx(WIDTH * 3500 / 3600, abs=0.01)
     assert at_once.x == WIDTH * 59 / 60
-    assert [one.counts[Status.SUCCEEDED] for one in (begun, at_once)] == [18, 30]
+    assert [one.counts["succeeded"] for one in (begun, at_once)] == [18, 30]
 
 
 def test_the_axis_is_the_hour_whatever_was_counted() -> None:

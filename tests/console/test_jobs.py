@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.console import jobs as jobs_page
 from queueapp.extensions import db
-from queueapp.jobs.queries import listing
+from queueapp.jobs.queries import candidates, listing
 from queueapp.jobs.status import Status
 from tests.console.conftest import PANEL, Console, job_ids, words
 from tests.factories import make_job
@@ -89,6 +90,16 @@ def test_what_has_happened_is_so_long_ago(console: Console, session: Session) ->
     session.commit()
 
     assert re.search(r"ended 5 min \d s ago", words(console.get("/jobs")))
+
+
+def test_a_worker_is_found_by_the_name_that_pages_show(console: Console, session: Session) -> None:
+    running = make_job(session, Status.RUNNING, locked_by="worker:web-3:4711:9c").id
+    make_job(session, Status.RUNNING, locked_by="web-4:4711:9c")
+    session.commit()
+
+    for name in ("web-3:4711:9c", "worker:web-3:4711:9c"):
+        assert job_ids(console.get(f"/jobs?worker={name}")) == [running]
+    assert len(job_ids(console.get("/jobs?worker=web-4:4711:9c"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -206,7 +217,7 @@ def test_a_list_shows_no_payload_result_or_error_text(console: Console, session:
         Status.FAILED,
         payload={"secret": "in-payload"},
         result={"secret": "in-result"},
-        error_message="in-error-message",
+        error_message="in-error-message\nbelow",
     )
     session.commit()
 
@@ -214,7 +225,9 @@ def test_a_list_shows_no_payload_result_or_error_text(console: Console, session:
         page = console.get(path)
         assert "in-payload" not in page
         assert "in-result" not in page
-        assert "in-error-message" not in page
+        assert "below" not in page
+        # By cause it is told what one of its jobs said, in a line.
+        assert ("in-error-message" in page) == (path == "/")
 
 
 def test_no_match_says_what_to_widen(console: Console, session: Session) -> None:
@@ -241,6 +254,29 @@ def test_a_list_that_did_not_look_at_everything_says_so(
     further = link(page, "next")
     assert further is not None
     assert job_ids(console.get(further)) == [rare]
+
+
+def test_a_first_look_that_finds_nothing_says_why_and_leads_on(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest jobs all wait, and more of the status asked for have ended than are looked at."""
+    for module in (listing, candidates):
+        monkeypatch.setattr(module, "SCAN_LIMIT", 2)
+    ended = [make_job(session, Status.SUCCEEDED).id for _ in range(4)]
+    waiting = [make_job(session).id for _ in range(5)]
+    session.commit()
+
+    page = console.get("/jobs?status=succeeded")
+
+    text = words(page)
+    assert "The list goes from the newest job down" in text
+    assert text.index("Look further") < text.index(f"Go to job {ended[-1]}") < text.index("CSV")
+    [further, there] = re.findall(r'<a class="button" href="(/jobs[^"]+)"', page)[:2]
+    assert further.endswith(f"before={waiting[-2]}")
+    assert there.endswith(f"before={ended[-1] + 1}")
+    assert job_ids(console.get(html.unescape(there))) == ended[:1:-1]
+    # Where nothing has ended there is nowhere to go.
+    assert "Go to job" not in words(console.get("/jobs?status=failed"))
 
 
 def test_every_row_offers_what_its_status_allows(console: Console, session: Session) -> None:

@@ -68,7 +68,7 @@ def test_the_last_hour_is_told_from_the_minutes_statistics(
     page = console.get("/kinds")
     one = words(console.get(f"/kinds/{ECHO}"))
 
-    assert f"{ECHO} 0 0 0 0 18 14 25 % 8 ms / 4.10 s 1 ms / 1.02 s" in row_of(page, ECHO)
+    assert f"{ECHO} 0 0 0 0 18 14 25 % ≤ 8 ms / ≤ 4.10 s ≤ 1 ms / ≤ 1.02 s" in row_of(page, ECHO)
     # Nothing was counted of it, which is not the same as not counted.
     assert row_of(page, "demo.fail").startswith("demo.fail 0 0 0 0 0 0 – – –")
     assert "in 18 created" in one
@@ -76,6 +76,14 @@ def test_the_last_hour_is_told_from_the_minutes_statistics(
     assert "25 % 4 of 16, retries included" in one
     assert "w1:1:aa" in one
     assert "as the workers counted it" in one
+    assert "not counted" not in words(page) + one
+
+
+def test_an_hour_that_nobody_counts_on_says_so(console: Console, session: Session) -> None:
+    Scene(session).minutes(5, succeeded=6, upto=200)
+
+    for path in ("/kinds", f"/kinds/{ECHO}"):
+        assert "counted it; what came after that is not counted" in words(console.get(path))
 
 
 def test_the_hour_is_summed_up_once_a_minute(

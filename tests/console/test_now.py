@@ -119,6 +119,21 @@ def test_before_a_minute_is_counted_nothing_is_called_zero(console: Console, sce
     assert words(row).startswith(f"{ECHO} 1 0 0 0 – – – – –")
 
 
+def test_a_pace_that_nobody_counts_any_more_is_a_dash_with_the_reason(
+    console: Console, scene: Scene
+) -> None:
+    """Every worker has died; nothing is due, so it is green."""
+    scene.worker(since=3600, stopped=130)
+    scene.minutes(enqueued=62, succeeded=62, upto=130)
+    scene.ended(140)
+
+    shown = words(console.get("/"))
+
+    assert "Nothing is due · no worker is alive." in shown
+    for name in ("came and ended per minute", "attempts that failed, 10 min"):
+        assert re.search(rf"{name} – not counted since \d\d:\d\d:\d\d", shown), name
+
+
 def test_a_note_stands_below_the_banner_and_a_share_leads_to_no_empty_list(
     console: Console, scene: Scene
 ) -> None:
@@ -137,14 +152,19 @@ def test_a_note_stands_below_the_banner_and_a_share_leads_to_no_empty_list(
 
 
 def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: Scene) -> None:
-    scene.minutes(3, succeeded=7, failed=2, wait={"12": 9})
+    scene.minutes(3, succeeded=7, failed=2, retry_scheduled=40, wait={"12": 9})
     make_job(scene.session)
     scene.session.commit()
 
     page = console.get("/")
 
-    assert words(page).count(" 7 2 0 4.10 s") == 3
+    assert words(page).count(" 7 0 40 2 4.10 s") == 3
     assert page.count("<g data-minute") == 3
+    # What fails and is to be tried again is a part of the picture, with a name.
+    plot = page.partition("<g data-minute")[2].partition("</svg>")[0]
+    assert plot.count('data-look="retrying"') == plot.count('data-look="failed"') == 3
+    assert "failed, to be retried 120" in words(page)
+    assert "failed for good 6" in words(page)
     assert "95 of 100 waited at most 4.10 s" in words(page)
 
 
@@ -174,7 +194,7 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
 
     page = console.get("/")
 
-    assert "KeyError a.k2 and 2 more 3 0 1 min 0" in words(page)
+    assert "KeyError no such thing a.k2 and 2 more 3 0 1 min 0" in words(page)
     assert "OSError demo.echo 0 1 –" in words(page)
     assert "the error aa" not in page
     assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)

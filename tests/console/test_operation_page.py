@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -12,11 +13,12 @@ from sqlalchemy.orm import Session
 
 from queueapp.console import operations as views
 from queueapp.jobs import operations, transitions
+from queueapp.jobs.claim import Claim
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
-from tests.console.conftest import PANEL, Console, stands_beside, words
+from tests.console.conftest import PANEL, Console, job_ids, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 
@@ -66,6 +68,9 @@ def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Se
     assert 'href="/jobs?status=failed&amp;kind=demo.echo"' in page
     assert f'href="/api{address}"' in page
     assert 'name="count"' not in page
+    # Beside the button that begins it, and no part of its form.
+    begin = page[page.index('<form id="begin"') :].partition("</form>")[0]
+    assert re.search('<button[^>]* form="stop">Leave as it is</button>', begin)
     assert statuses(session) == ["failed"] * 12
 
 
@@ -83,7 +88,10 @@ def test_without_scripts_each_click_goes_a_bit_further(
     listed = console.get(f"{touched}&status=queued")
     assert re.findall('<tr id="job-([0-9]+)"', listed) == [str(job) for job in ids[::-1]]
     assert f'href="{address}"' in listed
-    assert f'href="/operations/new?status=queued&amp;{touched[6:]}"' in listed
+    # The filter's own form has them, and the button beside the ticked ones sends it.
+    for name, value in (("status", "queued"), ("operation", address.rpartition("/")[2])):
+        assert re.search(f'<input[^>]* name="{name}" value="{value}"', listed)
+    assert 'form="filter" formaction="/operations/new"' in listed
     assert "is no operation" in words(console.get("/jobs?operation=latest"))
     assert {(a.status_code, a.location) for a in (*answers, last)} == {(303, address)}
     assert "Retrying 5 jobs: 4 done" in between
@@ -215,6 +223,42 @@ def test_a_canary_that_did_not_pass_says_so(console: Console, session: Session) 
         assert "canary_failed" not in shown
 
 
+def end(session: Session, claim: Claim, verb: str, **fields: Any) -> None:
+    transitions.settle(session, [outcome(claim, verb, **fields)], actor=HOLDER.name)
+    session.commit()
+
+
+def test_what_became_of_the_jobs_is_told_and_leads_to_them(
+    console: Console, session: Session
+) -> None:
+    address, ids = plan(session, 7)
+    number = address.rpartition("/")[2]
+    assert 'id="fates"' not in console.get(address)
+    console.post(f"{address}/apply")
+    for job, verb in zip(ids, ("succeed", "succeed", "fail"), strict=False):
+        end(session, claim_one(session, job), verb)
+    end(session, claim_one(session, ids[3]), "retry", delay_s=60)
+    running = claim_one(session, ids[4])
+    session.commit()
+
+    page = console.get(address)
+
+    said = "They are now: succeeded 2 failed 1 running 1 queued 3 retrying 1"
+    assert said in words(page)
+    for status, count in (("succeeded", 2), ("queued", 3), ("retrying", 1)):
+        link = f"/jobs?status={status}&operation={number}"
+        assert f'href="{link.replace("&", "&amp;")}"' in page
+        assert len(job_ids(console.get(link))) == count
+    # It goes on until none of them is open.
+    assert 'hx-trigger="every 5s, refresh"' in page
+    transitions.cancel(session, [ids[3], *ids[5:]], actor="user:ana")
+    session.execute(sa.delete(Job).where(Job.id == ids[0]))
+    end(session, running, "succeed")
+    page = console.get(address)
+    assert "They are now: succeeded 2 failed 1 cancelled 3 gone 1" in words(page)
+    assert 'hx-trigger="refresh"' in page
+
+
 def test_an_operation_that_is_none_is_not_there(console: Console) -> None:
     for name in ("0" * 16, "x"):
         assert console.client.get(f"/operations/{name}").status_code == 404
@@ -235,3 +279,16 @@ def test_under_a_prefix_the_whole_way_has_it(client: FlaskClient, session: Sessi
     assert f"/ops{address}/apply" in found
     assert [url for url in found if not url.startswith("/ops/")] == []
     assert {answer.location for answer in answers} == {f"/ops{address}"}
+
+
+def test_the_plan_of_the_rest_begins_with_the_same_reason(
+    console: Console, session: Session
+) -> None:
+    place, _ = plan(session, 2)
+    console.post(f"{place}/stop")
+
+    [again] = re.findall(r'href="(/operations/new[^"]+)">Plan it again', console.get(place))
+    asked = console.get(html.unescape(again))
+
+    assert 'name="reason" maxlength="500" value="&lt;it&gt; is back"' in asked
+    assert "reason" not in words(asked).partition("as a list")[0]

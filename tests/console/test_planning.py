@@ -172,6 +172,19 @@ def test_a_form_without_a_reason_comes_back_as_it_was(console: Console, session:
     )
 
 
+def test_where_none_of_those_looked_at_matches_it_counts_nothing(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.jobs.queries.counting.SCAN_LIMIT", 1)
+    jobs(session, 2, kind="a.b")
+
+    page = console.get("/operations/new?payload.message=nobody")
+
+    assert "All jobs that match none of the newest" in words(page)
+    assert "0+" not in words(page)
+    assert 'name="verb"' in page
+
+
 def test_where_nothing_matches_it_says_what_to_widen(console: Console, session: Session) -> None:
     jobs(session, 1, kind="a.b")
 
@@ -249,7 +262,7 @@ def test_the_jobs_that_were_moved_are_shown_page_by_page(
     console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BATCH", 3)
-    monkeypatch.setattr("queueapp.console.operations.MOVED_ROWS", 2)
+    monkeypatch.setattr("queueapp.console.moved_jobs.ROWS", 2)
     ids = jobs(session, 5)
     address = plan(console, kind="demo.echo")
     console.post(f"{address}/apply")

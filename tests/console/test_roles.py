@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,9 +12,11 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Role
-from queueapp.jobs import queries
+from queueapp.jobs import operations, queries
+from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.applications import application
+from tests.console.conftest import words
 from tests.factories import make_job
 
 LOOK = ("/", "/jobs", "/jobs/1", "/errors", "/errors/0123456789abcdef", "/events", "/workers",
@@ -97,3 +100,75 @@ def test_a_page_of_another_site_acts_for_nobody(client: FlaskClient) -> None:
             assert client.post(path, headers=told).status_code == 403, path
         # Of our own pages it is looked at.
         assert client.post(path).status_code != 403, path
+
+
+NEEDS_NO_JOB = ("/", "/jobs", "/kinds/demo.echo")
+
+
+def cause_of(session: Session, job_id: int) -> str:
+    return f"/errors/{queries.get_job(session, job_id).error_fingerprint}"
+
+
+def planned(session: Session) -> str:
+    where = JobFilter(status=(Status.FAILED,))
+    found = operations.survey(session, "retry", where)
+    made = operations.plan(session, found, how={}, actor="user:ana", reason="because")
+    session.commit()
+    return f"/operations/{made.id}"
+
+
+def test_who_may_not_press_a_button_sees_it_out_of_use_and_for_whom_it_is(
+    guarded: Flask, session: Session, failed_job: int
+) -> None:
+    client, as_viewer = guarded.test_client(), {"Authorization": "Bearer viewer-secret"}
+    paths = (*NEEDS_NO_JOB, f"/jobs/{failed_job}", cause_of(session, failed_job), planned(session))
+
+    for path in paths:
+        page = client.get(path, headers=as_viewer).text
+        buttons = re.findall(r"<button[^>]* disabled[^>]*>", page)
+        assert buttons, path
+        assert all('title="for ' in one and "you are viewer" in one for one in buttons), path
+        assert "for operators and admins" in words(page), path
+        # Nothing leads to what would be refused.
+        assert "data-verb" not in page, path
+        assert not re.search(r'(?:href|action)="/(?:pause|jobs/\d+/\w+|kinds/[^"]+/hold)"', page)
+    as_operator = {"Authorization": "Bearer operator-secret"}
+    page = client.get(f"/jobs/{failed_job}", headers=as_operator).text
+    assert 'title="for admins; you are operator">' in page
+    assert f'href="/jobs/{failed_job}/clone"' not in page
+    assert 'data-verb="retry"' in page
+
+
+def test_where_nobody_may_there_is_no_button(
+    database_url: str, session: Session, failed_job: int
+) -> None:
+    token = hashlib.sha256(b"viewer-secret").hexdigest()
+    with application(database_url, QUEUE_TOKENS=f"vic:viewer:{token}") as app:
+        client, as_viewer = app.test_client(), {"Authorization": "Bearer viewer-secret"}
+        for path in (*NEEDS_NO_JOB, f"/jobs/{failed_job}", cause_of(session, failed_job)):
+            page = client.get(path, headers=as_viewer).text
+            assert "for operators and admins" not in page, path
+            assert not re.search(r"<button[^>]* disabled", page), path
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "who"),
+    [
+        ("viewer", "/pause", "operators and admins may"),
+        ("viewer", "/operations/new", "operators and admins may"),
+        ("viewer", "/jobs/1/clone", "admins may"),
+        ("operator", "/jobs/1/clone", "admins may"),
+    ],
+)
+def test_a_refusal_says_who_may_and_does_not_ask_to_try_again(
+    guarded: Flask, failed_job: int, role: str, path: str, who: str
+) -> None:
+    client, as_role = guarded.test_client(), {"Authorization": f"Bearer {role}-secret"}
+
+    answer = client.get(path, headers=as_role)
+
+    text = words(answer.text)
+    assert answer.status_code == 403
+    assert f"The role {role} may not" in text
+    assert f"you are token:the-{role}; {who}." in text
+    assert "Try again" not in text

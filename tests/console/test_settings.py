@@ -76,6 +76,15 @@ def test_a_time_that_the_clock_showed_twice_or_never_is_refused(text: str, said:
         instants.canonical(text, BERLIN)
 
 
+def test_a_question_ends_with_its_mark(console: Console, client: FlaskClient) -> None:
+    client.set_cookie("zone", "Europe/Berlin")
+
+    for path in ("/jobs", "/events", "/audit"):
+        text = words(console.get(f"{path}?since=2026-03-29 02:30"))
+        assert "or 2026-03-29T01:30:00.000Z? " in text or text.count("Z? So ") == 1, path
+        assert "?." not in text, path
+
+
 def test_every_page_shows_the_zone_that_was_chosen(
     console: Console, client: FlaskClient, session: Session
 ) -> None:

@@ -70,7 +70,7 @@ def test_fifty_tabs_cost_what_one_costs(sharing: Flask, session: Any) -> None:
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.headers["HX-PTag"] for answer in answers}) == 1
     texts = [text for text, _ in sent]
-    assert texts.count(statements.LINE) == texts.count(depth._COUNTS) == 1
+    assert texts.count(statements.LINE) == texts.count(depth._OTHER_COUNTS) == 1
     # Of the page, and of the counts that it shares with others.
     assert texts.count(clock._PULSE) == 2
     assert len(sent) <= 22

@@ -84,6 +84,8 @@ def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     assert "What waits (3) is moved aside" in question
     assert "Is it spelt right?" not in question
     assert "Is it spelt right?" in words(console.get("/kinds/no.such/hold"))
+    near = console.get("/kinds/demo.ecko/hold")
+    assert f'Did you mean <a href="/kinds/{ECHO}">' in near
 
     answer(console, f"/kinds/{ECHO}/hold", reason="provider down")
 
@@ -244,3 +246,26 @@ def test_what_people_wrote_stays_text_beside_pauses_and_holds(
         assert MARK in words(page), path
         for raw in (f"<script>{MARK}", "<img src=x", "<div hx-get='", "<svg onload"):
             assert raw not in page, path
+
+
+def test_a_kind_that_nothing_knows_is_told_so_when_it_is_held(
+    console: Console, session: Session
+) -> None:
+    answer(console, "/kinds/demo.ecko/hold", reason="provider down")
+
+    page = console.get("/kinds/demo.ecko")
+
+    assert "On hold by user:local" in words(page)
+    assert "Nothing is known of a kind “demo.ecko”" in words(page)
+    assert "it is not on hold" not in words(page)
+    assert f'Did you mean <a href="/kinds/{ECHO}">' in page
+    make_job(session, kind="demo.ecko")
+    session.commit()
+    assert "Nothing is known" not in words(console.get("/kinds/demo.ecko"))
+
+
+def test_a_kind_that_a_worker_runs_is_known(console: Console, session: Session) -> None:
+    Scene(session).worker(kinds=["shop.mail"])
+
+    for path in ("/kinds/shop.mail", "/kinds/shop.mail/hold"):
+        assert "Nothing is known" not in words(console.get(path))

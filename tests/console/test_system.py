@@ -98,7 +98,7 @@ def test_who_holds_the_oldest_snapshot_is_named(
     old = reading(page, "snapshot")
 
     assert young.startswith("ok Oldest snapshot")
-    assert f"pid {pid} psql of ana" in young
+    assert f"pid {pid} this one psql of ana" in young
     assert re.findall(r'data-reading="(\w+)"', page)[0] in ("snapshot", "settings")
     assert old.startswith(f"careful Oldest snapshot pid {pid} (psql of ana, ")
     assert "idle in transaction) has held its snapshot for" in old
@@ -107,6 +107,27 @@ def test_who_holds_the_oldest_snapshot_is_named(
     )
     ana.rollback()
     assert "psql of ana" not in reading(console.get("/system"), "snapshot")
+
+
+def test_a_writer_in_another_database_is_named_with_its_database(
+    console: Console, outsider: Outsider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps dead rows as well; one that only reads there keeps none here."""
+    writer = outsider("psql of ben", dbname="postgres")
+    writer.execute("SELECT pg_current_xact_id()")
+    reader = outsider("report", dbname="postgres")
+    reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT 1")
+    monkeypatch.setattr(activity, "CAREFUL_S", 0.0)
+
+    told = reading(console.get("/system"), "snapshot")
+
+    pid = writer.info.backend_pid
+    assert told.startswith(f"careful Oldest snapshot pid {pid} (psql of ben, ")
+    assert "idle in transaction, in the database postgres) has held its snapshot for" in told
+    assert f"SELECT pg_terminate_backend({pid});" in told
+    assert f"pid {pid} postgres psql of ben" in told
+    assert "report" not in told
 
 
 def test_the_texts_of_queries_are_for_admins(database_url: str, outsider: Outsider) -> None:
@@ -159,7 +180,7 @@ def test_a_role_that_may_not_look_says_what_it_cannot_see(
 def test_a_prepared_transaction_and_a_hostile_name_are_quoted() -> None:
     class Row:
         what, id, age_s, behind = "prepared", "it's", 99.0, 7
-        application = role = state = query = None
+        application = role = state = query = elsewhere = None
 
     _step, command = activity._end_of(Row())  # type: ignore[arg-type]
     assert command == "ROLLBACK PREPARED 'it''s';"

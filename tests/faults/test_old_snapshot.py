@@ -40,7 +40,7 @@ def test_the_oldest_transaction_is_told_and_warned_of(
         [warning] = client.get("/readyz").get_json()["warnings"]
 
     assert 0 < age < 60
-    assert "a transaction on this database has been open for 0 min" in warning
+    assert "a transaction on this server has been open for 0 min" in warning
     assert client.get("/api/stats").get_json()["oldest_transaction_s"] is None
 
 

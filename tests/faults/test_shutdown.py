@@ -41,6 +41,10 @@ def test_signals_in_the_middle_of_a_job_hand_it_back_unused(journey: Journey) ->
         assert row.available_at <= journey.one("SELECT clock_timestamp()")
         stopped = "SELECT count(*) FROM job_events WHERE event = 'worker_stopped'"
         assert journey.one(stopped) == count
+        why = (
+            "SELECT reason FROM job_events WHERE event = 'worker_stopped' ORDER BY id DESC LIMIT 1"
+        )
+        assert journey.one(why) == signals[0].name
 
     journey.work()
     journey.open(job)

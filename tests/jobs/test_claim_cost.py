@@ -25,8 +25,18 @@ def old_snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection
 
 
-def write_line(session: Session) -> JobEvent:
-    """One more line of the statistics, as if it were the next minute's."""
+@pytest.fixture(autouse=True)
+def first_line(session: Session) -> None:
+    """The very first line counts nothing: it is where the next one goes on from."""
+    minute_stats.write(session, actor="housekeeping:test")
+    session.commit()
+
+
+def write_line(session: Session, *, jobs: int = 1) -> JobEvent:
+    """One more line of the statistics, as if it were the next minute's, in which jobs came."""
+    for _ in range(jobs):
+        make_job(session)
+    session.commit()
     age = "UPDATE job_events SET created_at = created_at - interval '2 min' WHERE event = :e"
     session.execute(sa.text(age), {"e": "minute_stats"})
     minute_stats.write(session, actor="housekeeping:test")
@@ -38,8 +48,6 @@ def write_line(session: Session) -> JobEvent:
 def test_the_cost_rises_with_the_dead_before_the_head_and_is_told(
     session: Session, worker: sa.Connection, old_snapshot: sa.Connection
 ) -> None:
-    make_job(session)
-    session.commit()
     few = [write_line(session).data["claim"]["pages"] for _ in range(3)]
     before = claim_cost.claim_cost(session, Asked())
 
@@ -69,3 +77,8 @@ def test_a_measure_that_takes_too_long_leaves_the_line_and_its_transaction_whole
     assert claim_cost.measured(session) == {"timed_out": True}
     assert session.scalar(sa.text("SHOW statement_timeout")) == timeout
     assert write_line(session).data["claim"] == {"timed_out": True}
+
+
+def test_a_minute_in_which_no_job_moves_measures_nothing(session: Session) -> None:
+    """An idle worker asks little."""
+    assert write_line(session, jobs=0).data["claim"] is None

@@ -9,16 +9,18 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, minute_stats, queries, transitions
+from queueapp.jobs import minute_stats, queries, transitions
 from queueapp.jobs.database import run
 from queueapp.jobs.failure import described
 from queueapp.jobs.frames import own_frames
-from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.models import Job
 from queueapp.jobs.queries.failed_so import failed_so
-from queueapp.jobs.status import Event, Status
+from queueapp.jobs.status import Status
+from queueapp.jobs.verdict import reading
 from tests.factories import HOLDER, claim_one, make_job, outcome
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
+from tests.scenes import Scene
 
 
 def fail(session: Session, message: str, *, verb: str = "fail", **fields: Any) -> Job:
@@ -71,7 +73,7 @@ def test_a_cause_of_which_all_jobs_wait_is_a_group_too(session: Session) -> None
 
     [group] = groups(session)
 
-    assert (group.failed, group.all_failed, group.first_at, group.message) == (0, 0, None, None)
+    assert (group.failed, group.all_failed, group.first_at, group.sample) == (0, 0, None, "down")
     assert (group.waiting.queued, group.waiting.held) == (2, 1)
     assert group.error_class == "KeyError"
     assert group.waiting.ids == [job.id for job in jobs]
@@ -127,29 +129,33 @@ def test_fields_that_differ_are_told_from_those_that_do_not(session: Session) ->
     assert fields["to"].values[ids[0]].text == '"a@b"'
 
 
-def test_the_last_deploy_is_a_release_that_was_new(session: Session) -> None:
+RELEASES: dict[str, tuple[list[tuple[str, str | None, float]], tuple[str, float] | None]] = {
+    "one release": ([("a", "v1", 3)], None),
+    "workers that name none": ([("a", "v1", 3), ("b", None, 2), ("c", "", 1), ("d", " ", 0)], None),
+    "before one that names none": (
+        [("a", "v1", 9), ("b", "v2", 5), ("c", "v2", 4), ("d", "", 1)], ("v2", 5),
+    ),
+    "an older one that came back": ([("a", "v1", 9), ("b", "v2", 5), ("c", "v1", 1)], ("v2", 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RELEASES)
+def test_a_deploy_is_a_named_release_that_was_new_for_all_that_tell_of_it(
+    session: Session, case: str
+) -> None:
+    seen, expected = RELEASES[case]
+    scene = Scene(session)
+    for worker, release, minutes in seen:
+        scene.worker(worker, since=60 * minutes + 1, release=release)
     now = queries.database_now(session)
 
-    def seen(worker: str, release: str | None, minutes: int) -> None:
-        control.record(
-            session, Event.WORKER_SEEN, scope=f"worker:{worker}", actor=f"worker:{worker}",
-            data={"release": release},
-        )  # fmt: skip
-        at = now - timedelta(minutes=minutes)
-        newest = sa.select(sa.func.max(JobEvent.id)).scalar_subquery()
-        session.execute(sa.update(JobEvent).where(JobEvent.id == newest).values(created_at=at))
+    told = queries.last_deploy(session, now)
+    signs = reading.read(session, job_timeout_s=3600).signs
 
-    seen("a", "v1", 3)
-    seen("b", None, 3)
-    assert queries.last_deploy(session, now) is None
-    seen("c", "v2", 2)
-    seen("d", "v2", 1)
-    seen("a", "v1", 0)
-
-    deploy = queries.last_deploy(session, now)
-
-    assert deploy is not None
-    assert (deploy.release, deploy.at) == ("v2", now - timedelta(minutes=2))
+    assert signs is not None
+    assert signs.deployed_at == (told.at if told else None)
+    found = told and (told.release, round((now - told.at).total_seconds()) // 60)
+    assert found == expected
 
 
 TRACE = """Traceback (most recent call last):
@@ -187,7 +193,7 @@ def test_no_look_at_failures_scans_a_table(session: Session, engine: sa.Engine) 
         queries.group_of(session, "f3", window, line, now, bound=10_000)
         newest = queries.newest_alike(session, "f3")
         queries.fields_of(session, newest[:3])
-        failed_so(session, "f3", newest, now)
+        failed_so(session, {"f3": newest, "f4": newest}, now)
         queries.last_deploy(session, now)
         run(session, minute_stats._NEXT_DUE, due_to=None)
 

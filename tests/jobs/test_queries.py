@@ -24,6 +24,7 @@ from queueapp.jobs.queries import (
     ledger,
     listing,
 )
+from queueapp.jobs.queries import depth as depths_of
 from queueapp.jobs.queries.acts import TO_QUEUE
 from queueapp.jobs.queries.ledger import Cursor
 from queueapp.jobs.status import Event, Status
@@ -193,6 +194,20 @@ def test_status_counts_count_each_status(session: Session, one_of_each: dict[str
         Status.CANCELLED: 1,
         Status.HELD: 1,
     }
+
+
+def test_what_the_depths_have_counted_is_not_counted_again(
+    session: Session, one_of_each: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job(session, priority=7, available_at=later())
+    depths = queries.depth_by_priority(session)
+
+    assert queries.status_counts(session, depths=depths) == queries.status_counts(session)
+    assert queries.status_counts(session, depths=[])[Status.QUEUED] == 0
+    # Of more priorities it tells nothing.
+    monkeypatch.setattr(depths_of, "_MOST_PRIORITIES", len(depths))
+    assert queries.status_counts(session, depths=depths[:1])[Status.QUEUED] == 1
+    assert queries.status_counts(session, depths=depths)[Status.QUEUED] == 4
 
 
 def test_depth_by_priority_splits_due_from_scheduled_and_names_the_oldest(
@@ -406,6 +421,7 @@ def every_read(session: Session) -> None:
     queries.last_actions(session)
     queries.marks_of_hour(session)
     for where in _filters():
+        queries.split_jobs(session, where)
         queries.list_jobs(session, where)
         queries.list_jobs(session, where, before=25_000)
         queries.list_jobs(session, where, after=25_000)
@@ -416,6 +432,7 @@ def every_read(session: Session) -> None:
     for acts in (ActFilter(), hour, ActFilter(dids=TO_QUEUE)):
         trail = queries.list_acts(session, acts, seconds=-1)
         queries.list_acts(session, acts, before=trail.older, seconds=-1)
+    queries.samples_of(session, {"f1": 7, "f2": 8}, later())
     queries.pulse_of_job(session, 7)
     for each in range(1, 7):
         why(session, each, job_timeout_s=3600)

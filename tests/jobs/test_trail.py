@@ -74,10 +74,11 @@ def test_an_operation_is_told_by_its_own_lines(session: Session) -> None:
     operations.step(session, planned.id, actor="user:ana", via="console")
     session.commit()
 
-    finish, plan = queries.list_acts(session, ActFilter()).acts
+    finish, begin, plan = queries.list_acts(session, ActFilter()).acts
 
+    assert (begin.did, begin.planned) == (Did.BEGIN, 3)
     assert (finish.did, finish.moved, plan.did, plan.planned) == (Did.FINISH, 3, Did.PLAN, 3)
-    assert {finish.operation, plan.operation} == {planned.id}
+    assert {finish.operation, begin.operation, plan.operation} == {planned.id}
     assert plan.reason == "again"
     canary = operations.plan(
         session, survey, how={}, actor="user:ana", reason="5", canary=operations.Terms()

@@ -690,8 +690,8 @@ def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
         found.sentence
     )
     assert found.step.text.startswith("Nothing more")
-    # The last line that counts began 130 s ago; it counts for ten minutes and a half.
-    assert 300 <= (clears_at - judged(scene).as_of).total_seconds() <= 500
+    # The last bad line ended 70 s ago; it counts for ten minutes.
+    assert 300 <= (clears_at - judged(scene).as_of).total_seconds() <= 530
 
 
 def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:
@@ -1057,12 +1057,12 @@ def test_red_that_is_certain_stays_red_and_amber_does_not_hide_what_is_unknown(
 
 def test_workers_that_write_no_minutes_are_not_believed(scene: Scene) -> None:
     scene.worker(since=3600)
-    scene.minutes(upto=400)
+    scene.minutes(upto=130)
 
     found = judged(scene)
 
     assert found.first.rule == "unknown"
-    assert "for five minutes" in found.first.sentence
+    assert "for 2 minutes" in found.first.sentence
 
 
 def test_without_a_flask_work_nobody_counts(scene: Scene) -> None:
@@ -1075,25 +1075,93 @@ def test_without_a_flask_work_nobody_counts(scene: Scene) -> None:
 
 
 @pytest.mark.postgresql("a transaction that stays open")
-def test_statistics_that_a_transaction_holds_back_are_not_taken_for_zeros(
+def test_a_transaction_that_stays_open_leaves_every_number_known(
     scene: Scene, session: Session, engine: sa.Engine
 ) -> None:
     scene.worker(since=3600)
-    older = sa.update(JobEvent).where(JobEvent.job_id.is_not(None)).values(created_at=ago(400))
+    older = sa.update(JobEvent).where(JobEvent.event == "minute_stats").values(created_at=ago(400))
     with engine.connect() as rival:
-        rival.execute(sa.text("SELECT pg_current_xact_id()"))
-        scene.ended(5)
+        minute_stats.write(session, actor="housekeeping:w1")
         session.execute(older)
+        session.commit()
+        rival.execute(sa.text("SELECT pg_current_xact_id()"))
+        new = [NewJob(kind=ECHO, payload={"message": ""})] * 3
+        transitions.enqueue(session, new, producer="p", actor="token:p", via="api")
+        session.commit()
         minute_stats.write(session, actor="housekeeping:w1")
         session.commit()
 
         facts = reading.read(session, job_timeout_s=60)
         session.rollback()
-        found = judged(scene)
+
+    assert facts.unread == ()
+    assert facts.hour
+    assert sum(one.arrived for one in facts.hour.minutes) == 3
+    assert Numbers.of(facts).blind_since is None
+
+
+@pytest.mark.postgresql("where the statistics have come to")
+def test_what_the_lines_do_not_reach_yet_is_not_known(scene: Scene, session: Session) -> None:
+    """As when workers begin again after hours in which jobs came."""
+    scene.worker(since=3600)
+    scene.ended(5)
+    sa_event = {"scope": None, "job_id": 1, "kind": ECHO, "actor": "token:p"}
+    session.add(JobEvent(event="enqueued", created_at=ago(400), **sa_event))
+    full = {"xid": "3", "id": 0, "since": ago(500).isoformat(), "full": True, "kinds": {}}
+    session.add(JobEvent(event="minute_stats", scope="queue", actor="hk", data=full))
+    session.commit()
+
+    facts = reading.read(session, job_timeout_s=60)
+    session.rollback()
+    found = judged(scene)
 
     assert found.first.rule == "unknown"
     assert "what has happened for 6 min 4" in found.first.sentence
+    assert "the workers cannot keep up" in found.first.sentence
     assert Numbers.of(facts).ended is None
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_pace_is_told_of_now_or_not_at_all(scene: Scene, is_alive: bool) -> None:
+    """What ended minutes ago is none, where nobody has counted since."""
+    scene.worker(since=3600, stopped=None if is_alive else 130)
+    scene.minutes(enqueued=62, succeeded=50, failed=12, upto=130)
+    scene.ended(131)
+
+    facts = reading.read(scene.session, job_timeout_s=60)
+    scene.session.rollback()
+    numbers = Numbers.of(facts)
+    found = judged(scene)
+
+    told = numbers.arrived, numbers.ended, numbers.attempts, numbers.failures
+    assert told == (None, None, None, None)
+    assert numbers.blind_since is not None
+    assert 125 < facts.age_s(numbers.blind_since) < 140
+    assert found.first.rule == ("unknown" if is_alive else "healthy")
+    assert "/min" not in found.first.sentence
+
+
+def test_failures_of_a_long_line_count_as_long_as_it_ends_within_the_window(scene: Scene) -> None:
+    """It is told for how long it counts."""
+    scene.worker()
+    session, events = scene.session, {"succeeded": 300, "failed": 700}
+    for ended_s, began_s, counts in ((200, 760, events), (10, 200, {"succeeded": 9})):
+        kinds = {ECHO: {"events": counts, "retries": 0, "wait": {}, "run": {}}}
+        data = {"since": ago(began_s).isoformat(), "full": False, "kinds": kinds}
+        at = ago(ended_s)
+        session.add(
+            JobEvent(event="minute_stats", scope="queue", actor="a", data=data, created_at=at)
+        )
+    session.commit()
+
+    found = judged(scene)
+    facts = reading.read(session, job_timeout_s=60)
+    session.rollback()
+
+    assert found.first.rule == "failing"
+    assert "69 % of 1,009 attempts in 13 minutes failed" in found.first.sentence
+    numbers = Numbers.of(facts)
+    assert (numbers.failures, numbers.attempts, numbers.minutes) == (700, 1009, 13)
 
 
 def test_a_line_that_makes_up_for_others_is_told_as_long_as_what_it_counts() -> None:

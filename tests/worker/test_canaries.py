@@ -85,7 +85,7 @@ def test_a_worker_whose_handlers_fail_again_leaves_the_rest(
     stopped = found(session, operation_id)
     assert (stopped.state, stopped.end_reason, stopped.moved) == ("stopped", "canary_failed", 5)
     assert statuses(session) == ["failed"] * 7
-    assert worker.upkeep.try_canaries() == 10
+    assert worker.upkeep.try_canaries() == 60
 
 
 @pytest.mark.postgresql("writers that overlap")
@@ -114,6 +114,19 @@ def test_the_duty_is_among_those_of_housekeeping(
     bench: Bench, begin: Begin, session: Session
 ) -> None:
     worker: Worker = bench.worker(concurrency=10)
+    operation_id = begin("demo.echo", 6)
+    bench.run_one(worker)
+
+    worker.housekeeping.tick()
+
+    assert found(session, operation_id).state == "done"
+
+
+def test_a_worker_that_has_looked_in_vain_hears_of_the_next_one(
+    bench: Bench, begin: Begin, session: Session
+) -> None:
+    worker = bench.worker(concurrency=10)
+    worker.housekeeping.tick()
     operation_id = begin("demo.echo", 6)
     bench.run_one(worker)
 

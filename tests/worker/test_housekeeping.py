@@ -291,4 +291,4 @@ def test_a_transaction_that_stays_open_is_warned_of(
         upkeep.look_for_old_transactions()
         forgotten.rollback()
 
-    assert "a transaction on this database has been open for 0 min" in caplog.text
+    assert "a transaction on this server has been open for 0 min" in caplog.text

@@ -25,14 +25,13 @@ from queueapp.commands.bench.place import Place, refuse_what_cannot_be, sweep, t
 from queueapp.commands.bench.progress import line
 from queueapp.commands.bench.report import Report
 from queueapp.commands.bench.run import Plan, Run, must_have_room
-from queueapp.commands.interruption import Interruption
+from queueapp.commands.interruption import INTERRUPTED, Interruption
 from queueapp.commands.parameters import Duration
 from queueapp.config import Settings, needs_database_url
 from queueapp.connections import Address, address_of
 from queueapp.errors import SettingError
 
 _FOLDER = "queueapp-bench-"
-_INTERRUPTED = 130
 _SHORTEST_S = 10.0
 _LONGEST_S = 3600.0
 
@@ -49,7 +48,7 @@ def init_app(app: Flask) -> None:
 @click.option("--concurrency", type=click.IntRange(1, 500), metavar="N",
               help="Handler threads of a process. [QUEUE_CONCURRENCY]")  # fmt: skip
 @click.option("--for", "seconds", type=Duration(), default="60s", show_default=True,
-              metavar="TIME", help="How long it may take altogether; 10s to 1h.")  # fmt: skip
+              help="How long it may take altogether; 10s to 1h.")  # fmt: skip
 @click.option("--database", is_flag=True,
               help="In a throw-away database beside yours, not in a schema within it.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON document.")
@@ -115,7 +114,7 @@ def _measured(app: Flask, plan: Plan, *, database: bool) -> Report:
                 return _run(place, plan, clock, home)
         except Interrupted:
             line("\nInterrupted: nothing is reported.")
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
 
 
 def _run(place: Place, plan: Plan, clock: Clock, home: Path) -> Report:

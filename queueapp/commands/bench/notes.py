@@ -53,8 +53,8 @@ class Notes:
 
 @dataclass(frozen=True)
 class Noted:
-    """All notes of some processes. ``runs``: (job, instant) for every run; ``cpu_s`` of
-    ``cpu_runs`` runs within ``cpu_at``, by process, where a process had enough of them.
+    """All notes of some processes. ``runs``: (job, instant) for every run; ``samples``: the first
+    and the last of each process that had enough runs.
     """
 
     runs: list[tuple[int, float]]

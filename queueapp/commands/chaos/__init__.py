@@ -20,14 +20,13 @@ from flask import Flask
 from queueapp import local_postgres
 from queueapp.application import this_app
 from queueapp.commands.chaos.run import Plan, Run
-from queueapp.commands.interruption import Interruption
+from queueapp.commands.interruption import INTERRUPTED, Interruption
 from queueapp.commands.parameters import Duration
 from queueapp.config import needs_database_url
 from queueapp.version import VERSION
 
 _HOME = "queueapp-chaos-"
 _KEPT = "kept"
-_INTERRUPTED = 130
 
 
 def init_app(app: Flask) -> None:
@@ -40,12 +39,14 @@ def init_app(app: Flask) -> None:
 @click.option("--workers", type=click.IntRange(1, 64), default=4, show_default=True,
               metavar="N", help="How many worker processes run them.")  # fmt: skip
 @click.option("--for", "seconds", type=Duration(), default="60s", show_default=True,
-              metavar="TIME", help="How long things are broken.")  # fmt: skip
-@click.option("--settle", type=Duration(), default="120s", show_default=True, metavar="TIME",
+              help="How long things are broken.")  # fmt: skip
+@click.option("--settle", type=Duration(), default="120s", show_default=True,
               help="How long the rest may take to finish afterwards.")  # fmt: skip
-@click.option("--lease", type=Duration(), default="3s", show_default=True, metavar="TIME",
+@click.option("--lease", type=Duration(), default="3s", show_default=True,
               help="Lease of the workers: a lost job waits that long. 1s at least.")  # fmt: skip
-@click.option("--seed", type=int, help="Repeat the jobs and faults of a run. Default: by chance.")
+@click.option(
+    "--seed", type=int, metavar="N", help="Repeat the jobs and faults of a run. Default: by chance."
+)
 @click.option("--json", "file", type=click.Path(dir_okay=False, writable=True, path_type=Path),
               help="Write the report into this file as well.")  # fmt: skip
 @click.option("--keep", is_flag=True,
@@ -82,7 +83,7 @@ def chaos(file: Path | None, keep: bool, **asked: Any) -> None:
     if interruption.count:
         what = "nothing was judged" if run.began else "nothing had begun"
         click.echo(f"\nInterrupted: {what}.")
-        raise SystemExit(_INTERRUPTED)
+        raise SystemExit(INTERRUPTED)
     click.echo("\nBROKEN." if run.report.broken else "\nEvery invariant holds.")
     if run.report.broken:
         raise SystemExit(1)

@@ -33,7 +33,8 @@ def init_app(app: Flask) -> None:
 
 @click.group("demo", invoke_without_command=True)
 @processes.port_option
-@click.option("--workers", type=click.IntRange(1, 16), default=1, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 16), default=1, show_default=True, metavar="N",
+              help="How many worker processes run the jobs.")  # fmt: skip
 @click.option("--duration", type=Duration(), help="Stop by itself after this long: 30s, 5m.")
 @processes.into_database_url
 @with_appcontext
@@ -47,8 +48,9 @@ def demo(
 ) -> None:
     """Run web, worker, webhooks and a stream of jobs; stop with Ctrl-C.
 
-    The jobs go into a database of the demo's own on this machine. Where DATABASE_URL is set, the
-    demo does not touch that database unless --into-database-url says so.
+    The jobs go into the local database of this folder, which every flask command has without
+    DATABASE_URL. Where that is set, the demo does not touch its database unless
+    --into-database-url says so.
 
     \b
     Examples:
@@ -71,7 +73,7 @@ def demo(
         stack.callback(run.end)
         processes.migrate(app)
         processes.start(app, run, port, workers=workers, also=_settings(receiver))
-        processes.introduce(app, run)
+        processes.introduce(app, run, receiver.host)
         _feed(run, receiver.host, duration)
         click.echo("Stopping")
     click.echo("Stopped")
@@ -99,7 +101,7 @@ def _settings(receiver: Receiver) -> dict[str, str]:
 
 
 def _feed(run: Running, receiver: str, duration: float | None) -> None:
-    """Post jobs and report until a signal, the end of ``duration`` or the death of a child."""
+    """Post jobs, report and keep all running until a signal or the end of ``duration``."""
     begun = reported = time.monotonic()
     for number, job in enumerate(stream.jobs(receiver, random.Random())):  # noqa: S311
         if run.stop.wait(0 if number < _FIRST_JOBS else random.uniform(0.5, 1.5) * _EVERY_S):  # noqa: S311
@@ -107,7 +109,7 @@ def _feed(run: Running, receiver: str, duration: float | None) -> None:
         now = time.monotonic()
         if duration is not None and now - begun >= duration:
             return
-        run.must_run()
+        run.keep_running()
         _post(run, job)
         if now - reported >= _REPORT_EVERY_S:
             reported = now

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import flask_migrate
 import urllib3
+from click.core import ParameterSource
 from flask import Flask
 from sqlalchemy.engine import make_url
 
@@ -27,7 +28,14 @@ from queueapp.extensions import db
 _START_S = 90.0
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - looked for in the Procfile, to be replaced
 
-port_option = click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+port_option = click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8000,
+    show_default=True,
+    metavar="N",
+    help="Where the console is; another port where that is taken.",
+)
 into_database_url = click.option(
     "--into-database-url",
     is_flag=True,
@@ -55,6 +63,21 @@ class Running:
         for child in self.children:
             child.must_run()
 
+    def keep_running(self) -> None:
+        """Start again what has ended, as a platform would, and say so.
+
+        Raises ChildDied for one that ends again and again.
+        """
+        for child in self.children:
+            if child.is_running:
+                continue
+            pid, how = child.pid, _how(child.status)
+            child.start_again()
+            click.echo(
+                f"  {time.strftime('%H:%M:%S')}  {child.name}, process {pid}, {how}; started again"
+                f" as process {child.pid}"
+            )
+
     def get(self, path: str) -> dict[str, Any] | None:
         """What ``path`` answers; None while it does not, or not well."""
         try:
@@ -63,6 +86,13 @@ class Running:
             return None
         found: dict[str, Any] = answer.json()
         return found if answer.status == 200 else None
+
+
+def _how(status: int | None) -> str:
+    """How a process has ended, in words."""
+    if status is None or status >= 0:
+        return f"has ended with status {status}"
+    return f"was ended by signal {-status}"
 
 
 def refuse_unless_for_play(app: Flask, *, into_database_url: bool) -> None:
@@ -88,14 +118,32 @@ def real_worker(app: Flask, *, made: Set[str]) -> str | None:
 
 
 def free_port(wanted: int) -> int:
-    """The port, or another one where that is taken."""
+    """The port; another one where that is taken and nobody has asked for it.
+
+    Raises ClickException where somebody has.
+    """
+    if local_port(wanted) is not None:
+        return wanted
+    asked = click.get_current_context().get_parameter_source("port")
+    if asked is not ParameterSource.DEFAULT:
+        raise click.ClickException(
+            f"port {wanted} is taken: give another --port, or end what listens there"
+            " (a demo takes the port after its own as well, for its webhooks)"
+        )
+    found = local_port(0)
+    assert found is not None
+    click.echo(f"Port {wanted} is taken; using {found}")
+    return found
+
+
+def local_port(wanted: int) -> int | None:
+    """The port of this machine, any free one for 0; None where it is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", wanted))
         except OSError:
-            probe.bind(("127.0.0.1", 0))
-            click.echo(f"Port {wanted} is taken; using {probe.getsockname()[1]}")
+            return None
         port: int = probe.getsockname()[1]
         return port
 
@@ -158,15 +206,18 @@ def _wait_until_ready(run: Running) -> None:
             raise children.ChildDied(f"the web process does not answer at {run.url}/readyz")
 
 
-def introduce(app: Flask, run: Running) -> None:
+def introduce(app: Flask, run: Running, receiver: str) -> None:
     """Say where everything is."""
     address = make_url(address_of(app).url)
     database = address.set(drivername="postgresql").render_as_string(hide_password=True)
     logs = ", ".join(str(child.log) for child in run.children)
+    workers = " ".join(str(child.pid) for child in run.children if child.name != "web")
     click.echo(
         f"\n  Console   {click.style(run.url + '/', bold=True)}\n"
         f"  API       {run.url}/api/jobs\n"
+        f"  Webhooks  http://{receiver}/, a receiver as moody as real ones\n"
         f"  Database  {database}\n"
         f"  Logs      {logs}\n"
-        "\n  Ctrl-C stops all of it.\n"
+        f"\n  To see a crash: kill -9 {workers}. What ends is started again.\n"
+        "  Ctrl-C stops all of it.\n"
     )

@@ -68,14 +68,16 @@ _WORKING = (
     Family("queue_failed_last_hour", "jobs that failed for good within an hour, up to 10,000",
            "jobs"),
     Family("queue_arrived_per_minute", "jobs that were created or retried by a person, over five"
-           " minutes", "jobs a minute"),
-    Family("queue_ended_per_minute", "jobs that ended, over five minutes", "jobs a minute"),
+           " minutes; NaN: nothing has been counted for two", "jobs a minute"),
+    Family("queue_ended_per_minute", "jobs that ended, over five minutes; NaN: nothing has been"
+           " counted for two", "jobs a minute"),
     Family("queue_failed_attempts_ratio", "the part of the attempts within ten minutes that failed;"
-           " 0: there were none", "0 to 1"),
+           " 0: there were none, NaN: nothing has been counted for two minutes", "0 to 1"),
     Family("queue_recent_wait_seconds", "within how long so many were claimed after they were due,"
-           " over five minutes; NaN: none was", "seconds", ("quantile",)),
+           " over five minutes; NaN: none was, or nothing has been counted for two", "seconds",
+           ("quantile",)),
     Family("queue_recent_run_seconds", "within how long so many attempts ended, over five minutes;"
-           " NaN: none did", "seconds", ("quantile",)),
+           " NaN: none did, or nothing has been counted for two", "seconds", ("quantile",)),
 )  # fmt: skip
 
 _COUNTED = (

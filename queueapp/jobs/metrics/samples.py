@@ -20,7 +20,7 @@ from queueapp.jobs.status import CONTROL_EVENTS, Event
 from queueapp.jobs.verdict import RULES, Facts, Numbers, Verdict
 from queueapp.jobs.verdict.catalogue import HEALTHY, UNKNOWN
 from queueapp.jobs.verdict.facts import Head, Line
-from queueapp.jobs.verdict.minutes import quantile_s
+from queueapp.jobs.verdict.minutes import LATE_S, quantile_s
 
 # The readings of the verdict, by the part of the facts that each makes.
 READINGS = {
@@ -30,6 +30,9 @@ READINGS = {
 MOST_PRIORITIES = 20
 JOB_EVENTS = tuple(event for event in Event if event not in CONTROL_EVENTS)
 QUANTILES = (0.5, 0.95)
+_OF_LINES = (
+    "queue_arrived_per_minute", "queue_ended_per_minute", "queue_failed_attempts_ratio",
+)  # fmt: skip
 # Durations up to 2^22 ms, an hour and ten minutes, have a step of their own.
 STEPS = range(23)
 
@@ -115,11 +118,18 @@ def _of_numbers(numbers: Numbers, facts: Facts) -> Iterator[Sample]:
         "queue_slots_busy": _busy(facts),
         "queue_arrived_per_minute": numbers.arrived,
         "queue_ended_per_minute": numbers.ended,
+        "queue_failed_attempts_ratio": _failed_share(numbers),
     }
+    if numbers.blind_since:
+        # It was read, and tells that what has come since is not known.
+        told |= dict.fromkeys(_OF_LINES, math.nan)
     yield from (Sample(name, value) for name, value in told.items() if value is not None)
-    if numbers.attempts is not None and numbers.failures is not None:
-        share = numbers.failures / numbers.attempts if numbers.attempts else 0.0
-        yield Sample("queue_failed_attempts_ratio", share)
+
+
+def _failed_share(numbers: Numbers) -> float | None:
+    if numbers.attempts is None or numbers.failures is None:
+        return None
+    return numbers.failures / numbers.attempts if numbers.attempts else 0.0
 
 
 def _busy(facts: Facts) -> int | None:
@@ -168,9 +178,10 @@ def _of_statistics(told: Statistics, now: datetime) -> Iterator[Sample]:
     yield Sample("queue_statistics_age_seconds", _or_nan(age_s))
     if told.claim_pages is not None:
         yield Sample("queue_claim_pages", told.claim_pages)
+    is_blind = age_s is not None and age_s > LATE_S
     for name, histogram in (("wait", told.waits), ("run", told.runs)):
         for share in QUANTILES:
-            value = _or_nan(quantile_s(histogram, share))
+            value = _or_nan(None if is_blind else quantile_s(histogram, share))
             yield Sample(f"queue_recent_{name}_seconds", value, {"quantile": f"{share:g}"})
 
 

@@ -61,6 +61,8 @@ def step(
     if operation.state == "counting":
         return _count(database, operation, actor=actor)
     refuse_beyond(operation, most)
+    if operation.driven_by != actor:
+        _begin(database, operation, actor=actor, via=via)
     return _next_batch(database, operation, actor=actor, via=via)
 
 
@@ -128,6 +130,21 @@ def _count(database: Database, operation: Operation, *, actor: str) -> Operation
     tally = written_tally(count_on(database, operation))
     _record(database, Event.OP_COUNTED, operation.id, actor=actor, data=tally)
     return find(database, operation.id)
+
+
+def _begin(database: Database, operation: Operation, *, actor: str, via: str) -> None:
+    """Who lets jobs be moved, once for each who does: the plan may be another's."""
+    told: dict[str, Any] = {
+        "verb": operation.verb,
+        "counts": operation.counts.by_status,
+        "whole": operation.counts.whole,
+        "via": via,
+    }
+    if operation.canary is not None:
+        told["canary"] = operation.canary.terms.first
+    if operation.begun_by and operation.begun_at:
+        told |= {"begun_by": operation.begun_by, "begun_at": operation.begun_at.isoformat()}
+    _record(database, Event.OP_BEGUN, operation.id, actor=actor, data=told)
 
 
 def _next_batch(database: Database, operation: Operation, *, actor: str, via: str) -> Operation:

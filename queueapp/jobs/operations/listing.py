@@ -19,7 +19,8 @@ SELECT o.scope, e.id, e.event, e.actor, e.reason, e.created_at,
   CASE WHEN n.event IN ('op_batch', 'op_done') THEN e.data - 'jobs' ELSE e.data END AS data
 FROM unnest(%(scopes)s::text[], %(planned)s::timestamptz[]) AS o(scope, planned_at)
 CROSS JOIN unnest(
-  ARRAY['op_planned', 'op_counted', 'op_canary', 'op_batch', 'op_stopped', 'op_done']) AS n(event)
+  ARRAY['op_planned', 'op_counted', 'op_begun', 'op_canary', 'op_batch', 'op_stopped', 'op_done']
+) AS n(event)
 CROSS JOIN LATERAL (
   SELECT id, actor, event, reason, data, created_at FROM job_events
   WHERE job_id IS NULL AND event = n.event AND scope = o.scope AND created_at >= o.planned_at

@@ -28,8 +28,9 @@ LONGEST_TRANSACTION = timedelta(days=1)
 _LINES = """
 SELECT e.id, e.event, e.actor, e.reason, e.created_at,
   CASE WHEN n.event IN ('op_batch', 'op_done') THEN e.data - 'jobs' ELSE e.data END AS data
-FROM unnest(ARRAY['op_planned', 'op_counted', 'op_canary', 'op_batch', 'op_stopped', 'op_done'])
-  AS n(event)
+FROM unnest(
+  ARRAY['op_planned', 'op_counted', 'op_begun', 'op_canary', 'op_batch', 'op_stopped', 'op_done']
+) AS n(event)
 CROSS JOIN LATERAL (
   SELECT id, actor, event, reason, data, created_at FROM job_events
   WHERE job_id IS NULL AND event = n.event AND scope = %(scope)s
@@ -47,7 +48,9 @@ class Operation:
     leaves alone; ``counted_to``: the id up to which. ``snapshot``: what was visible to the plan,
     ``upto`` the highest id then. ``after``: the jobs up to this id have had their turn. ``moved``:
     how many were moved; ``skipped``: how many of the plan were not, known at its end. ``canary``:
-    None for one that waits for nothing. ``end_reason``: why it was stopped.
+    None for one that waits for nothing. ``begun_by``: who confirmed it, ``driven_by`` who of people
+    went on with it last; both None until then, and for what an older release has begun.
+    ``stopped_by`` and ``end_reason``: who stopped it, and why.
 
     ``undoes``: of an undo, the operation whose jobs it moves back; its places are then lines of the
     ledger instead of ids.
@@ -72,6 +75,10 @@ class Operation:
     moved: int
     skipped: int | None
     canary: Canary | None
+    begun_by: str | None
+    begun_at: datetime | None
+    driven_by: str | None
+    stopped_by: str | None
     end_reason: str | None
     changed_by: str
     changed_at: datetime
@@ -147,6 +154,7 @@ def told(operation_id: str, lines: Mapping[Event, Any]) -> Operation:
     """The operation that its newest lines tell of, the plan among them."""
     planned = lines[Event.OP_PLANNED]
     newest = max(lines.values(), key=lambda line: line.id)
+    stopped = lines.get(Event.OP_STOPPED)
     names = (Event.OP_DONE, Event.OP_BATCH, Event.OP_CANARY)
     progress = next((lines[name] for name in names if name in lines), None)
     start = planned.data.get("start", 0)
@@ -164,11 +172,25 @@ def told(operation_id: str, lines: Mapping[Event, Any]) -> Operation:
         moved=come["moved"],
         skipped=come.get("skipped"),
         canary=read_canary(planned.data, lines.get(Event.OP_CANARY)),
-        end_reason=lines[Event.OP_STOPPED].reason if Event.OP_STOPPED in lines else None,
+        stopped_by=stopped.actor if stopped else None,
+        end_reason=stopped.reason if stopped else None,
         changed_by=newest.actor,
         changed_at=newest.created_at,
+        **_begun(lines.get(Event.OP_BEGUN)),
         **plan,
     )
+
+
+def _begun(line: Any) -> dict[str, Any]:
+    """Who began it, by the newest line of those who did and who went on with it."""
+    if line is None:
+        return dict.fromkeys(("begun_by", "begun_at", "driven_by"))
+    first, at = line.data.get("begun_by"), line.data.get("begun_at")
+    return {
+        "begun_by": first or line.actor,
+        "begun_at": datetime.fromisoformat(at) if first else line.created_at,
+        "driven_by": line.actor,
+    }
 
 
 def _state(lines: Mapping[Event, Any], *, counted: bool) -> State:

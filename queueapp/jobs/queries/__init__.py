@@ -9,8 +9,8 @@ from queueapp.jobs.queries.acts import Act, ActFilter, Did
 from queueapp.jobs.queries.bodies import Bodies, Body, bodies_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT, bound_reads
 from queueapp.jobs.queries.clock import Pulse, database_now, pulse, pulse_of_job
-from queueapp.jobs.queries.counting import Counted, count_jobs
-from queueapp.jobs.queries.deploys import Deploy, last_deploy
+from queueapp.jobs.queries.counting import Counted, Split, count_jobs, split_jobs
+from queueapp.jobs.queries.deploys import last_deploy
 from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
@@ -49,6 +49,7 @@ from queueapp.jobs.queries.payload_fields import (
     read_payload_field,
 )
 from queueapp.jobs.queries.payloads import Field, fields_of
+from queueapp.jobs.queries.samples import Sample, samples_of
 from queueapp.jobs.queries.standings import Standing, standings_of
 from queueapp.jobs.queries.trail import ActPage, list_acts
 
@@ -64,7 +65,6 @@ __all__ = [
     "Body",
     "Counted",
     "Cursor",
-    "Deploy",
     "Did",
     "EventFilter",
     "EventPage",
@@ -77,7 +77,9 @@ __all__ = [
     "PayloadField",
     "PriorityDepth",
     "Pulse",
+    "Sample",
     "Span",
+    "Split",
     "Standing",
     "View",
     "WaitingCounts",
@@ -116,6 +118,8 @@ __all__ = [
     "pulse_of_job",
     "read_feed",
     "read_payload_field",
+    "samples_of",
+    "split_jobs",
     "standings_of",
     "status_counts",
     "waiting_line",

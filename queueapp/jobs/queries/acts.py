@@ -28,6 +28,7 @@ class Did(StrEnum):
     UNHOLD_KIND = "unhold-kind"
     DRAIN = "drain"
     PLAN = "plan"
+    BEGIN = "begin"
     STOP = "stop"
     FINISH = "finish"
     # Plans of one sort: a filter knows them apart, an act of theirs is a plan.
@@ -52,6 +53,7 @@ EVENTS: Mapping[Did, tuple[Event, ...]] = {
     Did.UNHOLD_KIND: (Event.KIND_UNHELD,),
     Did.DRAIN: (Event.DRAIN_REQUESTED,),
     Did.PLAN: (Event.OP_PLANNED,),
+    Did.BEGIN: (Event.OP_BEGUN,),
     Did.STOP: (Event.OP_STOPPED,),
     Did.FINISH: (Event.OP_DONE,),
     Did.RUN_NOW: (Event.OP_PLANNED,),

@@ -29,7 +29,8 @@ SELECT id FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT %(lim
 
 # Its index is as large as all slots together: what one worker holds is read out of it.
 _HELD_BY = """
-SELECT id FROM jobs WHERE status = 'running' AND locked_by = %(worker)s
+SELECT id FROM jobs WHERE status = 'running'
+  AND locked_by IN (%(worker)s::text, 'worker:' || %(worker)s::text)
 ORDER BY claimed_at, id LIMIT %(limit)s"""
 
 _FINISHED = "finished_at BETWEEN %(finished_from)s::timestamptz AND %(finished_to)s::timestamptz"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from queueapp.jobs import deploy
 from queueapp.jobs.database import Database, run
 
 MOST_WORKERS = 2_000
@@ -28,22 +28,14 @@ CROSS JOIN LATERAL (
   SELECT e.created_at, e.data->>'release' AS release FROM job_events e
   WHERE {_SEEN} AND e.scope = n.scope ORDER BY e.id LIMIT 1
 ) first
-WHERE first.release IS NOT NULL
+WHERE btrim(first.release) <> ''
 GROUP BY 1 ORDER BY 2 DESC LIMIT 2
 """
 
 
-@dataclass(frozen=True)
-class Deploy:
-    """A release, and when the first worker said that it runs it."""
-
-    release: str
-    at: datetime
-
-
-def last_deploy(database: Database, now: datetime) -> Deploy | None:
+def last_deploy(database: Database, now: datetime) -> deploy.Deploy | None:
     """The newest release of today and yesterday; None unless another one was there before it."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     day = timedelta(days=1)
     rows = run(database, _RELEASES, lately=today - day, tomorrow=today + day, most=MOST_WORKERS)
-    return Deploy(rows[0].release, rows[0].first_at) if len(rows) == 2 else None
+    return deploy.latest((row.release, row.first_at) for row in rows)

@@ -31,10 +31,15 @@ _HELD_ALONE = """(SELECT count(*) FROM (
   SELECT status, held_for FROM jobs ORDER BY id DESC LIMIT %(scan)s) newest
   WHERE status = 'held' AND held_for = 'job')"""
 
-_COUNTS = "SELECT {counts}, {held} AS held_alone".format(
-    counts=", ".join(f"{_COUNT.format(rows=_ROWS[status])} AS {status}" for status in Status),
-    held=_HELD_ALONE,
-)
+
+def _counting(*statuses: Status) -> str:
+    counts = ", ".join(f"{_COUNT.format(rows=_ROWS[status])} AS {status}" for status in statuses)
+    return f"SELECT {counts}, {_HELD_ALONE} AS held_alone"
+
+
+_COUNTS = _counting(*Status)
+# Where it is known what is queued.
+_OTHER_COUNTS = _counting(*(status for status in Status if status is not Status.QUEUED))
 
 _OF_PRIORITY = """
 SELECT {columns} FROM jobs
@@ -102,13 +107,21 @@ class WaitingCounts:
         )
 
 
-def status_counts(database: Database) -> dict[Status, int]:
+def status_counts(
+    database: Database, *, depths: list[PriorityDepth] | None = None
+) -> dict[Status, int]:
     """How many jobs stand in each status, each counted up to COUNT_LIMIT + 1.
 
     Jobs held one by one are counted among the newest SCAN_LIMIT rows only: no index lists them.
+    ``depths``: what ``depth_by_priority`` has just told; what it has counted is not counted again.
     """
-    [row] = run(database, _COUNTS, bound=COUNT_LIMIT + 1, scan=SCAN_LIMIT)
-    counts = {status: getattr(row, status) for status in Status}
+    # Of more priorities it tells nothing.
+    known = depths if depths is not None and len(depths) < _MOST_PRIORITIES else None
+    statement = _COUNTS if known is None else _OTHER_COUNTS
+    [row] = run(database, statement, bound=COUNT_LIMIT + 1, scan=SCAN_LIMIT)
+    counts = {status: getattr(row, status, 0) for status in Status}
+    if known is not None:
+        counts[Status.QUEUED] = _capped(n for one in known for n in (one.due, one.scheduled))
     counts[Status.HELD] = _capped((row.held, row.held_alone))
     return counts
 

@@ -7,8 +7,8 @@ in line: both looks are bounded, and what they are bounded by is part of the ans
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,8 @@ from sqlalchemy import Row
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import blanked
-from queueapp.jobs.queries.failed_so import failed_so
+from queueapp.jobs.queries.buckets import buckets_of
+from queueapp.jobs.queries.failed_so import FailedSo, failed_so
 
 # Failures that groups are made of, and waiting jobs that are looked at.
 WINDOW = 1_000
@@ -28,7 +29,6 @@ MOST_GROUPS = 30
 # A cause of now comes before one of last week, however many jobs that one has left.
 LATELY_S = 3_600
 LATELY = timedelta(seconds=LATELY_S)
-BUCKETS = 30
 SHOWN_IDS = 10
 # Waiting jobs of one cause of which it is told when they failed.
 TOLD = 500
@@ -75,10 +75,12 @@ ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
 _ALIKE = "status = 'failed' AND error_fingerprint = f.fingerprint"
 _DETAILS = f"""
 SELECT f.fingerprint, oldest.finished_at AS first_at, newest.finished_at AS last_at,
-  newest.id AS newest_id, newest.error_class, left(newest.error_message, {_MESSAGE}) AS message,
+  newest.id AS newest_id, newest.error_class,
+  left(coalesce(newest.error_message, waits.error_message), {_MESSAGE}) AS message,
   (SELECT count(*) FROM (
      SELECT 1 FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) AS failed
-FROM unnest(%(fingerprints)s::text[]) AS f(fingerprint)
+FROM unnest(%(fingerprints)s::text[], %(waiting)s::bigint[]) AS f(fingerprint, waiting)
+LEFT JOIN jobs waits ON waits.id = f.waiting AND waits.error_fingerprint = f.fingerprint
 LEFT JOIN LATERAL (
   SELECT finished_at FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT 1) oldest ON true
 LEFT JOIN LATERAL (
@@ -100,8 +102,8 @@ class Window:
 class Waiting:
     """Jobs that wait with one last error, among those looked at.
 
-    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; only of
-    one cause, see ``group_of``.
+    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; looked up
+    by ``group_of``, and for the first ones by ``groups_of`` where no job has failed for good.
     """
 
     queued: int = 0
@@ -135,13 +137,15 @@ class Group:
 
     ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
     ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
-    ``message``: of the newest, with ? for what varies. ``buckets``: the window's, over time.
+    ``sample``: the first line of the newest one's message, or of one that waits; ``message``: the
+    same with ? for what varies. ``buckets``: the window's, over time.
     ``lately``: those of the window that failed within LATELY, and all that wait.
     """
 
     fingerprint: str
     error_class: str | None = None
     message: str | None = None
+    sample: str | None = None
     failed: int = 0
     lately: int = 0
     all_failed: int = 0
@@ -201,12 +205,15 @@ def groups_of(
     ``kind``: only causes that have hit it, whole.
     """
     found: dict[str, Group] = {}
+    ends: dict[str, list[datetime]] = {}
     for row in window.rows:
-        if row.error_fingerprint is not None:
-            group = found.setdefault(row.error_fingerprint, Group(row.error_fingerprint))
+        fingerprint = row.error_fingerprint
+        if fingerprint is not None:
+            group = found.setdefault(fingerprint, Group(fingerprint))
             group.failed += 1
             group.lately += row.finished_at > now - LATELY
             group.kinds[row.kind] += 1
+            ends.setdefault(fingerprint, []).append(row.finished_at)
     for fingerprint, waiting in line.causes.items():
         group = found.setdefault(fingerprint, Group(fingerprint, waiting.error_class))
         group.waiting = waiting
@@ -216,9 +223,9 @@ def groups_of(
     ordered = sorted(hit, key=lambda g: rank(g.lately, g.failed + g.waiting.jobs, g.fingerprint))
     shown = ordered[:most]
     _detail(database, shown, COUNTED)
+    _tell_when(database, [one for one in shown if not one.first_at], now, most=SHOWN_IDS)
     for group in shown:
-        mine = (r.finished_at for r in window.rows if r.error_fingerprint == group.fingerprint)
-        group.buckets = buckets_of(mine, window.start, now)
+        group.buckets = buckets_of(ends.get(group.fingerprint, ()), window.start, now)
     return shown, len(ordered)
 
 
@@ -238,29 +245,13 @@ def group_of(
     group.kinds = Counter(row.kind for row in mine) + group.waiting.kinds
     group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
     _detail(database, [group], bound)
-    waits = group.waiting
-    when = failed_so(database, fingerprint, waits.ids[:TOLD], now)
-    waits.told, waits.first_at, waits.last_at = when.jobs, when.first_at, when.last_at
+    _tell_when(database, [group], now, most=TOLD)
     return group
 
 
 def newest_alike(database: Database, fingerprint: str, *, limit: int = SHOWN_IDS) -> list[int]:
     """The ids of the newest failures of one cause, the newest first."""
     return [row.id for row in run(database, _NEWEST_ALIKE, fingerprint=fingerprint, limit=limit)]
-
-
-def buckets_of(
-    instants: Iterable[datetime], start: datetime | None, end: datetime, *, number: int = BUCKETS
-) -> list[int]:
-    """How many of the instants lie in each of ``number`` equal parts of the time up to ``end``."""
-    counts = [0] * number
-    if start is None:
-        return counts
-    span = max((end - start).total_seconds(), 1.0)
-    for instant in instants:
-        place = int((instant - start).total_seconds() / span * number)
-        counts[min(max(place, 0), number - 1)] += 1
-    return counts
 
 
 def _add(waiting: Waiting, row: Row[Any]) -> None:
@@ -276,12 +267,26 @@ def _add(waiting: Waiting, row: Row[Any]) -> None:
     waiting.error_class = waiting.error_class or row.error_class
 
 
+def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, most: int) -> None:
+    """Add when ``most`` of the jobs of each that wait have failed so."""
+    told = failed_so(database, {one.fingerprint: one.waiting.ids[:most] for one in groups}, now)
+    for group in groups:
+        when = told.get(group.fingerprint, FailedSo())
+        # What waits is read once for all who look: it stays as it is.
+        group.waiting = replace(
+            group.waiting, told=when.jobs, first_at=when.first_at, last_at=when.last_at
+        )
+
+
 def _detail(database: Database, groups: Sequence[Group], bound: int) -> None:
     """Add what only the rows of each cause tell."""
     of = {group.fingerprint: group for group in groups}
-    for row in run(database, _DETAILS, fingerprints=list(of), bound=bound + 1):
+    waiting = [group.waiting.ids[-1] if group.waiting.ids else None for group in groups]
+    given = {"fingerprints": list(of), "waiting": waiting}
+    for row in run(database, _DETAILS, **given, bound=bound + 1):
         group = of[row.fingerprint]
         group.all_failed, group.newest_id = row.failed, row.newest_id
         group.first_at, group.last_at = row.first_at, row.last_at
         group.error_class = row.error_class or group.error_class
-        group.message = None if row.message is None else blanked(row.message)
+        if row.message is not None:
+            group.message, group.sample = blanked(row.message), row.message.partition("\n")[0]

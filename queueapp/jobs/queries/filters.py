@@ -45,8 +45,8 @@ class JobFilter:
     """What a list of jobs is narrowed to; empty fields narrow nothing.
 
     ``priority_min`` and ``priority_max`` are both included, ``attempts_min`` likewise. ``worker``:
-    which of them runs them now, as ``locked_by`` names it. ``operation``: the id of an operation
-    over many jobs that has moved them.
+    which of them runs them now, as ``locked_by`` names it or without the ``worker:`` before that.
+    ``operation``: the id of an operation over many jobs that has moved them.
     """
 
     status: tuple[Status, ...] = ()
@@ -113,6 +113,7 @@ def _same(value: Any) -> Any:
 def conditions(where: JobFilter) -> list[ColumnElement[bool]]:
     """The WHERE clause of ``where``, part by part: only what is present."""
     own = [*_of_status(where), *_of_view(where.view), *_of_columns(where), *_of_ranges(where)]
+    own += _of_worker(where.worker)
     # What costs most comes last: the planner keeps the order of what it takes for equally dear.
     own += [is_held(field) for field in where.payload]
     return own if where.operation is None else [*own, is_touched_by(where.operation)]
@@ -121,7 +122,7 @@ def conditions(where: JobFilter) -> list[ColumnElement[bool]]:
 def has_columns(where: JobFilter) -> bool:
     """Whether the rows themselves must be looked at, beyond a status or a view."""
     both = where.view is not None and bool(where.status)
-    others = where.payload or where.operation is not None
+    others = where.payload or where.operation is not None or where.worker is not None
     narrowed = _of_columns(where) or _of_ranges(where) or others
     return bool(narrowed) or both or where.view is View.RETRYING
 
@@ -148,11 +149,16 @@ def _of_columns(where: JobFilter) -> list[ColumnElement[bool]]:
         (Job.error_fingerprint, where.fingerprint),
         (Job.idempotency_key, where.idempotency_key),
         (Job.attempts, where.attempts),
-        (Job.locked_by, where.worker),
     )
-    found = [column == value for column, value in wanted if value is not None]
+    return [column == value for column, value in wanted if value is not None]
+
+
+def _of_worker(worker: str | None) -> list[ColumnElement[bool]]:
+    if worker is None:
+        return []
     # Nothing else has a holder, and an index knows what runs.
-    return found if where.worker is None else [*found, Job.status == _literal(Status.RUNNING)]
+    is_running = Job.status == _literal(Status.RUNNING)
+    return [Job.locked_by.in_((worker, f"worker:{worker}")), is_running]
 
 
 def _of_ranges(where: JobFilter) -> list[ColumnElement[bool]]:

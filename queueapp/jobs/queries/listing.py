@@ -42,6 +42,8 @@ class Page:
     ``older`` and ``newer``: ids to pass as ``before`` and ``after`` for the pages beside this one,
     None at the ends. ``cut``: rows beyond those looked at may match; ``older``, if there, goes on
     from where the look ended, and on the way up ``newer`` does. ``scanned``: no index could tell.
+    ``beyond``: of a look that found nothing, a job further down that may match, as an index knows;
+    between them nobody has looked.
     """
 
     rows: Sequence[Any]
@@ -49,6 +51,7 @@ class Page:
     cut: bool = field(default=False)
     newer: int | None = field(default=None)
     scanned: bool = field(default=False)
+    beyond: int | None = field(default=None)
 
 
 def get_job(session: Session, job_id: int) -> Job:
@@ -101,7 +104,16 @@ def list_jobs(
         page = _scanned_upwards(session, where, after, limit, columns)
     else:
         page = _scanned(session, where, before, limit, columns, narrowed or Candidates([]))
-    return replace(page, scanned=True)
+    return replace(page, scanned=True, beyond=_beyond(page, narrowed))
+
+
+def _beyond(page: Page, narrowed: Candidates | None) -> int | None:
+    """The newest of some that may match. The order is that of ids, which no index of a status has:
+    all that could be said at once is where there is one of them.
+    """
+    if page.rows or page.older is None or narrowed is None:
+        return None
+    return next((i for i in narrowed.ids if i < page.older), None)
 
 
 def _from_candidates(

@@ -9,7 +9,8 @@ from queueapp.jobs.database import Database, connection_of, run
 # Old enough to say so: the queue's own transactions last milliseconds.
 OLD_S = 1800.0
 
-# Only what holds a snapshot or has written holds anything back, and only within its own database.
+# Only what holds a snapshot or has written holds anything back: a snapshot within its own database,
+# and what has written also elsewhere, for every snapshot that is taken meanwhile begins behind it.
 # What other roles do is seen by members of pg_read_all_stats; prepared transactions by everybody.
 # ``hidden``: connections of theirs, of which nothing is told but that they are there.
 _OLDEST = """
@@ -19,10 +20,10 @@ SELECT extract(epoch FROM clock_timestamp() - min(began))::float8 AS age_s,
   quote_ident(current_user) AS role
 FROM (
   SELECT xact_start AS began FROM pg_stat_activity
-  WHERE datname = current_database() AND backend_type = 'client backend'
-    AND pid <> pg_backend_pid() AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+  WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+    AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL AND datname = current_database())
   UNION ALL
-  SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()
+  SELECT prepared FROM pg_prepared_xacts
 ) held"""
 
 
@@ -57,6 +58,6 @@ def old_transaction(database: Database) -> str | None:
     if age is None or age < OLD_S:
         return None
     return (
-        f"a transaction on this database has been open for {age / 60:.0f} min: until it ends the"
+        f"a transaction on this server has been open for {age / 60:.0f} min: until it ends the"
         " tables grow, and claims read more (pg_stat_activity, pg_prepared_xacts)"
     )

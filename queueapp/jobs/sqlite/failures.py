@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from queueapp.jobs.queries import deploys, failed_so, failures, payloads
+from queueapp.jobs.queries import deploys, failed_so, failures, payloads, samples
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 
 _LOOKED = """
@@ -55,9 +55,11 @@ reworded(
 SELECT f.value AS fingerprint,
   (SELECT min(finished_at) FROM jobs WHERE {_ALIKE}) AS "first_at [instant_text]",
   newest.finished_at AS last_at, newest.id AS newest_id, newest.error_class,
-  substr(newest.error_message, 1, 500) AS message,
+  substr(coalesce(newest.error_message, waits.error_message), 1, 500) AS message,
   (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_ALIKE} LIMIT :bound)) AS failed
-FROM json_each(:fingerprints) f LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
+FROM json_each(:fingerprints) f JOIN json_each(:waiting) w ON w.key = f.key
+LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
+LEFT JOIN jobs waits ON waits.id = w.value AND waits.error_fingerprint = f.value
 """,
 )
 
@@ -65,13 +67,30 @@ FROM json_each(:fingerprints) f LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
 reworded(
     failed_so._FAILED_SO,
     """
-SELECT count(newest) AS jobs, min(newest) AS "first_at [instant_text]",
+SELECT fingerprint, count(newest) AS jobs, min(newest) AS "first_at [instant_text]",
   max(newest) AS "last_at [instant_text]"
 FROM (
-  SELECT max(+e.created_at) AS newest FROM json_each(:ids) w JOIN job_events e ON e.job_id = w.value
-  WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = :fingerprint
+  SELECT f.value AS fingerprint, max(+e.created_at) AS newest
+  FROM json_each(:ids) w JOIN json_each(:fingerprints) f ON f.key = w.key
+  JOIN job_events e ON e.job_id = w.value
+  WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = f.value
     AND e.created_at >= :lately AND e.created_at < :tomorrow
-  GROUP BY w.value)
+  GROUP BY w.key)
+GROUP BY 1
+""",
+)
+
+# Nothing but the end of the ledger is looked through, for the sample as well.
+reworded(
+    samples._SAMPLES,
+    """
+SELECT f.value AS fingerprint, substr(j.error_message, 1, 300) AS message,
+  (SELECT max(+e.created_at) FROM job_events e
+   WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = f.value
+     AND e.created_at >= :lately AND e.created_at < :tomorrow
+     AND e.id > (SELECT max(id) FROM job_events) - :looked_at) AS "retried_at [instant_text]"
+FROM json_each(:fingerprints) f JOIN json_each(:ids) i ON i.key = f.key
+LEFT JOIN jobs j ON j.id = i.value AND j.error_fingerprint = f.value
 """,
 )
 
@@ -81,7 +100,7 @@ reworded(
 SELECT data ->> 'release' AS release, min(created_at) AS "first_at [instant_text]"
 FROM job_events
 WHERE job_id IS NULL AND event = 'worker_seen' AND created_at >= :lately
-  AND data ->> 'release' IS NOT NULL
+  AND trim(data ->> 'release') <> ''
 GROUP BY 1 ORDER BY 2 DESC LIMIT 2
 """,
 )

@@ -20,7 +20,7 @@ def _minutes(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     now = clock()
     lines = fetch(connection, _LINES, **given, lines=statements.MOST_LINES)
     hour = [row for row in lines if row.created_at > now - timedelta(minutes=62)]
-    recent = [row for row in hour if row.created_at > now - timedelta(seconds=630)]
+    recent = [row for row in hour if row.created_at > now - timedelta(seconds=statements.RECENT_S)]
     runs: dict[str, Counter[str]] = defaultdict(Counter)
     for row in lines[: statements.RUN_LINES]:
         for kind in given["running"]:

@@ -13,7 +13,7 @@ FROM job_events
 WHERE id IN (
   SELECT max(id) FROM job_events
   WHERE job_id IS NULL AND scope {which} AND event IN
-    ('op_planned', 'op_counted', 'op_canary', 'op_batch', 'op_stopped', 'op_done')
+    ('op_planned', 'op_counted', 'op_begun', 'op_canary', 'op_batch', 'op_stopped', 'op_done')
   GROUP BY scope, event)
 """
 reworded(state._LINES, _LINES.format(which="= :scope"))

@@ -50,6 +50,12 @@ ORDER BY scope
 reworded(control.LATEST, _LATEST)
 
 
+_NEWEST_CANARY = """
+SELECT max(id) AS id FROM job_events
+WHERE job_id IS NULL AND event = 'op_canary' AND created_at >= coalesce(:since, '-infinity')
+"""
+
+
 @instead_of(outlook._LOOK)
 def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     now = now_utc()
@@ -62,12 +68,14 @@ def _look(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     ]
     latest = fetch(connection, _LATEST, switches=given["switches"], since=given["since"])
     drains = fetch(connection, draining.ASKED, me=given["me"], since=given["since"])
+    [begun] = fetch(connection, _NEWEST_CANARY, since=given["since"])
     found = {
         "due_in_s": None if due is None else (due - now).total_seconds(),
         "overdue": sum(1 for row in running if row.lease_expires_at < now),
         "cancels": cancels,
         "switches": [dict(row._mapping) for row in latest],
         "drain": dict(drains[0]._mapping) if drains else None,
+        "canary": begun.id,
         # No old snapshot keeps what is dead here: each look is at everything.
         "low": None,
         "places": None,

@@ -62,15 +62,19 @@ reworded(
 reworded(
     minute_stats._LAST,
     """
-SELECT data ->> 'xid' AS xid, data ->> 'id' AS id, data ->> 'full' AS full,
-  created_at > shifted(now(), -:every) AS fresh, data -> 'totals' AS "totals [json_text]",
-  data ->> 'due_to' AS due_to
+SELECT data ->> 'xid' AS xid, data ->> 'id' IS NOT NULL AS is_here,
+  data ->> 'id' AS id, NULL AS open,
+  data ->> 'full' AS full, data -> 'totals' AS "totals [json_text]", data ->> 'due_to' AS due_to,
+  created_at, epoch(now()) - epoch(created_at) AS age_s
 FROM job_events
 WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND data ->> 'drill' IS NULL
-ORDER BY id DESC LIMIT 1
+ORDER BY job_events.id DESC LIMIT 1
 """,
 )
-reworded(minute_stats._NOW, "SELECT '0' AS xid, coalesce(max(id), 0) AS id FROM job_events")
+reworded(
+    minute_stats._NOW,
+    "SELECT '0' AS xid, coalesce(max(id), 0) AS id, NULL AS open FROM job_events",
+)
 
 _NEWS = """
 SELECT id, kind, event, attempt, data, created_at FROM job_events
@@ -108,6 +112,7 @@ def _news(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         "xid": "0" if rows else None,
         "id": rows[-1].id if rows else None,
         "read": len(rows),
+        "open": None,
         "since": min((row.created_at for row in rows), default=None),
         "now_s": int(clock().timestamp()),
         "kinds": {

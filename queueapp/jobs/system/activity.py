@@ -29,29 +29,32 @@ _QUERY_LENGTH = 300
 _SHOWN = 8
 
 # Rows of other roles hide their age and query from whoever is no member of pg_read_all_stats; that
-# they hold a snapshot, everybody sees. A vacuum holds nothing back.
+# they hold a snapshot, everybody sees. A vacuum holds nothing back; see ``oldest`` too.
 HOLDERS = f"""
-SELECT h.*, extract(epoch FROM clock_timestamp() - h.began)::float8 AS age_s,
+SELECT h.*, nullif(h.datname, current_database()) AS elsewhere,
+  extract(epoch FROM clock_timestamp() - h.began)::float8 AS age_s,
   quote_ident(current_user) AS me
 FROM (
   SELECT 'connection' AS what, a.pid::text AS id, a.application_name AS application,
     a.usename::text AS role, a.state, a.xact_start AS began,
-    greatest(age(a.backend_xmin), age(a.backend_xid)) AS behind,
+    a.datname::text AS datname, greatest(age(a.backend_xmin), age(a.backend_xid)) AS behind,
     CASE WHEN %(sees_queries)s THEN left(a.query, {_QUERY_LENGTH}) END AS query
   FROM pg_stat_activity a
-  WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+  WHERE a.pid <> pg_backend_pid()
     AND coalesce(a.backend_type, 'client backend') = 'client backend'
-    AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
+    AND (a.backend_xid IS NOT NULL
+      OR a.backend_xmin IS NOT NULL AND a.datname = current_database())
   UNION ALL
-  SELECT 'prepared', p.gid, NULL, p.owner::text, 'prepared', p.prepared, age(p.transaction), NULL
-  FROM pg_prepared_xacts p WHERE p.database = current_database()
+  SELECT 'prepared', p.gid, NULL, p.owner::text, 'prepared', p.prepared, p.database::text,
+    age(p.transaction), NULL
+  FROM pg_prepared_xacts p
   UNION ALL
   SELECT 'slot', s.slot_name::text, NULL, NULL, CASE WHEN s.active THEN 'in use' ELSE 'unused' END,
-    NULL, age(s.xmin), NULL
+    NULL, NULL, age(s.xmin), NULL
   FROM pg_replication_slots s WHERE s.xmin IS NOT NULL
   UNION ALL
   SELECT 'standby', r.pid::text, r.application_name, r.usename::text, r.state, NULL,
-    age(r.backend_xmin), NULL
+    NULL, age(r.backend_xmin), NULL
   FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
 ) h ORDER BY h.behind DESC NULLS LAST, h.began LIMIT 50"""
 
@@ -90,7 +93,7 @@ SELECT pg_notification_queue_usage() AS used, (
 
 
 def snapshot(database: Database, asked: Asked) -> Said:
-    """What holds the oldest snapshot: behind it no dead row can be removed."""
+    """What holds the oldest snapshot, or has written elsewhere: no dead row behind it can go."""
     rows = run(database, HOLDERS, sees_queries=asked.sees_queries)
     if not rows:
         return Said(Tone.OK, "Nothing holds a snapshot: every dead row can be removed.")
@@ -99,8 +102,8 @@ def snapshot(database: Database, asked: Asked) -> Said:
     hidden = [row for row in rows if _is_hidden(row)]
     [worst_row, *_] = [row for each, row in aged if each is tone]
     table = Table(
-        columns("what", "application", "role", "state", "open for", "transactions since",
-                *(["query"] if asked.sees_queries else []),
+        columns("what", "database", "application", "role", "state", "open for",
+                "transactions since", *(["query"] if asked.sees_queries else []),
                 numbers=("open for", "transactions since")),
         [_holder_cells(row, asked) for row in rows[:_SHOWN]],
     )  # fmt: skip
@@ -255,15 +258,21 @@ def _holder_cells(row: Row[Any], asked: Asked) -> tuple[str, ...]:
     name = f"pid {row.id}" if row.what == "connection" else f"{row.what} {row.id}"
     query = [row.query or ""] if asked.sees_queries else []
     behind = "–" if row.behind is None else f"{row.behind:,}"
-    return (name, row.application or "", row.role or "", row.state or "hidden",
-            _span(row.age_s), behind, *query)  # fmt: skip
+    return (name, row.elsewhere or "this one", row.application or "", row.role or "",
+            row.state or "hidden", _span(row.age_s), behind, *query)  # fmt: skip
 
 
 def _who(row: Row[Any]) -> str:
     if row.what == "connection":
-        return f"pid {row.id} ({row.application or 'no name'}, {row.role}, {row.state})"
+        return (
+            f"pid {row.id} ({row.application or 'no name'}, {row.role}, {row.state}{_where(row)})"
+        )
     return {"prepared": "the prepared transaction", "slot": "the replication slot",
-            "standby": "the standby"}[row.what] + f" {row.id}"  # fmt: skip
+            "standby": "the standby"}[row.what] + f" {row.id}{_where(row)}"  # fmt: skip
+
+
+def _where(row: Row[Any]) -> str:
+    return f", in the database {row.elsewhere}" if row.elsewhere else ""
 
 
 def _since(row: Row[Any]) -> str:
@@ -275,20 +284,14 @@ def _since(row: Row[Any]) -> str:
 def _end_of(row: Row[Any]) -> tuple[str, str]:
     """What to do about a holder, and the command for it."""
     return {
-        "connection": (
-            "Have its owner commit; the last resort:",
-            f"SELECT pg_terminate_backend({row.id});",
-        ),
-        "prepared": (
-            "Its owner commits it, or rolls it back:",
-            f"ROLLBACK PREPARED {literal(row.id)};",
-        ),
-        "slot": (
-            "If nothing replicates from it any more:",
-            f"SELECT pg_drop_replication_slot({literal(row.id)});",
-        ),
+        "connection": ("Have its owner commit; the last resort:",
+                       f"SELECT pg_terminate_backend({row.id});"),
+        "prepared": (f"Its owner commits it, or rolls it back{_where(row)}:",
+                     f"ROLLBACK PREPARED {literal(row.id)};"),
+        "slot": ("If nothing replicates from it any more:",
+                 f"SELECT pg_drop_replication_slot({literal(row.id)});"),
         "standby": ("End the long query there, or turn off hot_standby_feedback there.", ""),
-    }[row.what]
+    }[row.what]  # fmt: skip
 
 
 def _span(seconds: float | None) -> str:

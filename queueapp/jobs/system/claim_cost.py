@@ -1,7 +1,8 @@
 """What a claim costs just now: the pages it reads to find the first due job, claiming nothing.
 
 Dead entries at the head of the claim index are what makes it dear, and an old snapshot keeps them.
-Housekeeping writes the same measure into each line of ``minute_stats``, which makes the trend.
+Housekeeping writes the same measure into each line of ``minute_stats`` in whose time jobs have
+moved, which makes the trend.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def claim_cost(database: Database, asked: Asked) -> Said:
     said = f"To find the next job a claim reads {counted(pages, 'page')}"
     said += f", usually {usual:,.0f} in the last hour." if usual is not None else "."
     if not known:
-        said += " What it was before is written by a running flask work, each minute."
+        said += " What it was before a running flask work writes in each minute in which jobs move."
     trend = _trend(lines, clock.now)
     if tone is Tone.OK:
         return Said(tone, said, table=trend)

@@ -191,7 +191,8 @@ RULES: tuple[Rule, ...] = (
         "old_transaction",
         "Old transaction",
         _AMBER,
-        "A transaction of the database has been open for half an hour, as far as they can be seen.",
+        "A transaction has been open for half an hour, as far as they can be seen: one of this"
+        " database, or one of another that has written something.",
         "Find out whose it is (`pg_stat_activity`, `pg_prepared_xacts`), and end it.",
         ("oldest_transaction_s",),
         ("system",),
@@ -223,7 +224,8 @@ FIELDS: dict[str, str] = {
     "drain_s": "seconds until nothing is due at the present pace if no job came any more",
     "due": "due jobs, exact up to 10,000 a priority",
     "ended": "jobs that ended in the ten minutes",
-    "ended_per_minute": "jobs that ended a minute, over five minutes; null: not counted yet",
+    "ended_per_minute": "jobs that ended a minute, over five minutes; null: not counted yet, or"
+    " nothing has been counted for two minutes",
     "error_class": "the error of that group",
     "expected_workers": "`QUEUE_EXPECTED_WORKERS`; null: not set",
     "failing_until": "the end of the last minute in which too many attempts of the kind failed",

@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from queueapp.jobs.control import Switch
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.facts import Facts, Group, Groups, KindCounts
-from queueapp.jobs.verdict.minutes import LATE_S, Minute
-from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES
+from queueapp.jobs.verdict.minutes import Minute, last
+from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES, RECENT_S
 from queueapp.jobs.why.words import counted, moment, span
 
-FAILING_S = 600.0
-# A line that ends so long after a lift may still count what failed before it.
-LINE_S = 60.0 + LATE_S
+FAILING_S = float(RECENT_S)
+# A line that ends so long after something was done may still count what failed before that.
+LINE_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _lift(facts: Facts, kind: KindCounts | None, within_s: float) -> Switch | No
     switch = facts.controls.latest.get(f"kind:{kind.kind}") if kind and facts.controls else None
     if kind is None or switch is None or switch.event is not Event.KIND_UNHELD:
         return None
-    if facts.age_s(switch.at) > within_s + LATE_S:
+    if facts.age_s(switch.at) > within_s + LINE_S:
         return None
     fails_again = kind.bad_at and kind.bad_at > switch.at + timedelta(seconds=LINE_S)
     return None if fails_again else switch
@@ -120,13 +120,16 @@ def _clears_at(
     if groups.is_cut and is_bad and newest.count(Event.RETRY_SCHEDULED):
         return None
     # What has failed since the newest line stands in the one that is to come.
-    begun = [line.since for line in bad] + ([newest.at] if is_bad else [])
-    return max(begun, default=facts.now) + timedelta(seconds=within_s + LATE_S)
+    ended = [line.at for line in bad]
+    ended += [newest.at + timedelta(seconds=LINE_S)] if is_bad else []
+    return max(ended, default=facts.now) + timedelta(seconds=within_s)
 
 
 def _is_all(facts: Facts, groups: Groups) -> bool:
     """Whether the groups are all that have failed of late."""
-    is_back = groups.failed < MOST_FAILURES or facts.age_s(groups.back_to) > FAILING_S + LATE_S
+    is_back = groups.failed < MOST_FAILURES or facts.age_s(groups.back_to) > facts.age_s(
+        _counts_since(facts)
+    )
     is_whole = len(groups.groups) < GROUPS or not groups.groups[-1].lately
     return is_back and is_whole and groups.retrying < MOST_FAILURES
 
@@ -142,15 +145,23 @@ def since_then(kind: KindCounts | None) -> str:
 def first_group(facts: Facts, kind: str | None) -> Group | None:
     """The first group that has hit the kind; of all without one. What is not known is None.
 
-    It has a failure of the last ten minutes, or a job to be tried again.
+    It has a failure of the time that the last ten minutes' lines are about, or a job to be tried
+    again.
     """
+    since = _counts_since(facts)
     groups = facts.groups.groups if facts.groups else ()
     return next(
         (
             one
             for one in groups
             if (kind is None or kind in one.hit)
-            and (one.retrying or facts.age_s(one.last_at) <= FAILING_S + LATE_S)
+            and (one.retrying or (one.last_at is not None and one.last_at >= since))
         ),
         None,
     )
+
+
+def _counts_since(facts: Facts) -> datetime:
+    """From when on the lines of the last ten minutes count."""
+    recent = last(facts.hour.minutes, facts.now, FAILING_S) if facts.hour else []
+    return recent[0].since if recent else facts.ago(FAILING_S)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from queueapp.jobs import deploy
 from queueapp.jobs.control import Controls
 from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
-from queueapp.jobs.verdict.minutes import Minute
+from queueapp.jobs.verdict.minutes import LATE_S, Minute
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import Worker
 
@@ -139,8 +140,7 @@ class KindCounts:
 class Hour:
     """The minute's lines of the last hour, oldest first, as far as all is counted.
 
-    ``usual_s``: p95 of a kind's run. ``at``: when the newest line was written. ``uncounted_at``:
-    the first event that no line counts.
+    ``usual_s``: p95 of a kind's run; ``at``: of the newest; ``uncounted_at``: what it left out.
     """
 
     minutes: Sequence[Minute] = ()
@@ -148,6 +148,11 @@ class Hour:
     usual_s: Mapping[str, float | None] = field(default_factory=dict)
     at: datetime | None = None
     uncounted_at: datetime | None = None
+
+    def blind_since(self, now: datetime) -> datetime | None:
+        """From when on nothing is counted, if that is so long ago that no pace of now is known."""
+        upto = self.minutes[-1].at if self.minutes else self.at
+        return upto if upto and (now - upto).total_seconds() > LATE_S else None
 
 
 @dataclass(frozen=True)
@@ -197,12 +202,8 @@ class Signs:
     @property
     def deployed_at(self) -> datetime | None:
         """When the newest release was first seen, if another was seen before it."""
-        releases: dict[str, datetime] = {}
-        for worker in self.workers:
-            release, seen = worker.told.get("release"), worker.first_seen_at
-            if release and seen:
-                releases[release] = min(seen, releases.get(release, seen))
-        return max(releases.values()) if len(releases) > 1 else None
+        found = deploy.latest((one.told.get("release"), one.first_seen_at) for one in self.workers)
+        return found.at if found else None
 
 
 @dataclass(frozen=True)

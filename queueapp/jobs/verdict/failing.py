@@ -9,7 +9,7 @@ from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.done import FAILING_S, first_group, since_then, what_was_done
 from queueapp.jobs.verdict.facts import Facts, Group, KindCounts
 from queueapp.jobs.verdict.findings import Level
-from queueapp.jobs.verdict.minutes import Minute, last, lasting_since, total
+from queueapp.jobs.verdict.minutes import Minute, about, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.words import percent
 from queueapp.jobs.why.words import counted, moment
@@ -35,8 +35,8 @@ def retry_storm(facts: Facts) -> Said | None:
     is_red = still > limits.retries_red * starts and not done.is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
-        f"{percent(retries, starts)} of {counted(starts, 'start')} in {STORM_S / 60:.0f} minutes"
-        f" are retries{named}{done.words}.",
+        f"{percent(retries, starts)} of {counted(starts, 'start')} in"
+        f" {about(minutes, facts.now, STORM_S)} minutes are retries{named}{done.words}.",
         lasting_since(facts.hour.minutes, lambda m: _retries(m) > limits.retries * _starts(m)),
         {
             "starts": starts,
@@ -74,8 +74,8 @@ def failing(facts: Facts) -> Said | None:
     is_red = still > limits.failing_red * attempts and not is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
-        f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in {FAILING_S / 60:.0f}"
-        f" minutes failed{named}{done.words}.",
+        f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
+        f" {about(minutes, facts.now, FAILING_S)} minutes failed{named}{done.words}.",
         lasting_since(facts.hour.minutes, lambda m: _failures(m) > limits.failing * _attempts(m)),
         {
             "attempts": attempts,
@@ -106,7 +106,8 @@ def is_over(facts: Facts) -> str | None:
         return None
     return (
         f"Failing is over: {percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
-        f" {FAILING_S / 60:.0f} minutes failed, most of {worst.kind}{since_then(worst)}."
+        f" {about(minutes, facts.now, FAILING_S)} minutes failed,"
+        f" most of {worst.kind}{since_then(worst)}."
     )
 
 

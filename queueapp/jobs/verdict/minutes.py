@@ -22,8 +22,9 @@ ARRIVALS = (Event.ENQUEUED, Event.REQUEUED, Event.RESTORED)
 SHORTEST = timedelta(seconds=1)
 # What is written while a line is made is counted by the next one.
 OVERLAP = timedelta(seconds=30)
-# How much longer a line counts as of the last minutes, for it is written late.
-LATE_S = 30.0
+# The workers write a line a minute, whatever happens: of what came after a newest one that is older
+# nothing is known, and what it tells is no pace of now.
+LATE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,20 @@ def instant(value: Any) -> datetime:
 
 
 def last(minutes: Sequence[Minute], now: datetime, seconds: float) -> list[Minute]:
-    """The lines that are about the last ``seconds``; those of workers come up to a minute late."""
-    from_ = now - timedelta(seconds=seconds + LATE_S)
-    return [minute for minute in minutes if minute.since > from_]
+    """The lines that end within the last ``seconds``, each of them whole.
+
+    One that is about longer than a minute tells only that all of it may be of lately.
+    """
+    return [minute for minute in minutes if minute.at > now - timedelta(seconds=seconds)]
+
+
+def about(minutes: Sequence[Minute], now: datetime, seconds: float) -> int:
+    """Of how many minutes before ``now`` these lines tell, which are the last of ``seconds``.
+
+    As many as were asked for, unless the first of them is about much longer than a minute.
+    """
+    told_s = (now - minutes[0].since).total_seconds() if minutes else 0.0
+    return round((told_s if told_s > seconds + LATE_S else seconds) / 60)
 
 
 def total(minutes: Iterable[Minute], of: Callable[[Minute], int]) -> int:

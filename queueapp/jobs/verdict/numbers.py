@@ -7,7 +7,7 @@ from datetime import datetime
 
 from queueapp.jobs.verdict.done import FAILING_S
 from queueapp.jobs.verdict.facts import Facts
-from queueapp.jobs.verdict.minutes import last, rate, total
+from queueapp.jobs.verdict.minutes import about, last, rate, total
 
 # Over how long the pace is told.
 PACE_S = 300.0
@@ -20,7 +20,8 @@ class Numbers:
     ``arrived``, ``ended``: jobs a minute, over five minutes; ``failures`` of ``attempts``: in ten
     minutes; ``alive``: workers that can run jobs, with ``slots`` threads, ``running`` jobs;
     ``unconnected``: others that signed a moment ago. ``is_behind``: an attempt has ended that no
-    line counts yet.
+    line counts yet. ``blind_since``: from when on nothing is counted, so that no pace and no share
+    is known; ``minutes``: of how many the share tells.
     """
 
     arrived: float | None
@@ -32,6 +33,8 @@ class Numbers:
     running: int | None
     unconnected: int | None
     is_behind: bool = False
+    blind_since: datetime | None = None
+    minutes: int = round(FAILING_S / 60)
 
     @property
     def as_of_ends(self) -> str:
@@ -41,7 +44,8 @@ class Numbers:
     @classmethod
     def of(cls, facts: Facts) -> Numbers:
         """Take them from what was read."""
-        minutes = facts.hour.minutes if facts.hour else []
+        blind_since = facts.hour.blind_since(facts.now) if facts.hour else None
+        minutes = facts.hour.minutes if facts.hour and not blind_since else []
         pace = last(minutes, facts.now, PACE_S)
         recent = last(minutes, facts.now, FAILING_S)
         return cls(
@@ -54,6 +58,8 @@ class Numbers:
             facts.line.running if facts.line else None,
             len(facts.signs.unconnected) if facts.signs else None,
             bool(pace and facts.line and _is_after(facts.line.ended_at, pace[-1].at)),
+            blind_since,
+            about(recent, facts.now, FAILING_S),
         )
 
 

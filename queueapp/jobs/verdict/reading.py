@@ -32,7 +32,7 @@ from queueapp.jobs.verdict.facts import (
     System,
 )
 from queueapp.jobs.verdict.findings import Unread
-from queueapp.jobs.verdict.minutes import instant, p95_s, read_minutes
+from queueapp.jobs.verdict.minutes import LATE_S, instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import days_around, signs
 from queueapp.jobs.why.words import span
@@ -43,8 +43,9 @@ T = TypeVar("T")
 
 # How long one reading may take; what takes longer is not known.
 READING_S = 2.0
-# The workers write a line a minute, whatever happens: without any for so long something is wrong.
-LINES_LATE_S = 300.0
+# Workers that have just begun, perhaps all at once, are given longer for the first one.
+FIRST_LINE_S = 300.0
+_LATE = f"{LATE_S / 60:.0f} minutes"
 # Kinds on hold whose jobs are looked for.
 MOST_HOLDS = 1_000
 
@@ -216,19 +217,20 @@ def _late(facts: Facts) -> Unread | None:
         return None
     live = facts.signs.live(facts.now)
     since = min((one.first_seen_at for one in live if one.first_seen_at), default=None)
-    if facts.age_s(since) <= LINES_LATE_S:
+    at = facts.hour.at
+    is_first = since is not None and (at is None or at < since)
+    if facts.age_s(since) <= (FIRST_LINE_S if is_first else LATE_S):
         return None
-    if facts.hour.at is None or facts.age_s(facts.hour.at) > LINES_LATE_S:
+    if at is None or facts.age_s(at) > LATE_S:
         if all(one.is_elsewhere for one in live):
             return Unread("minutes", "no `flask work` is alive to count what ends")
-        return Unread("minutes", "no worker has written the minute's statistics for five minutes")
+        return Unread("minutes", f"no worker has written the minute's statistics for {_LATE}")
     uncounted_s = facts.age_s(facts.hour.uncounted_at)
-    if uncounted_s <= LINES_LATE_S:
+    if uncounted_s <= LATE_S:
         return None
     return Unread(
         "minutes",
-        f"what has happened for {span(uncounted_s)} is not counted yet: a transaction that has"
-        " written something is still open, or the workers cannot keep up",
+        f"what has happened for {span(uncounted_s)} is not counted yet: the workers cannot keep up",
     )
 
 

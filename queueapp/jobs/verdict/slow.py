@@ -12,6 +12,7 @@ from queueapp.jobs.verdict.halted import no_workers, stalled
 from queueapp.jobs.verdict.minutes import (
     LATE_S,
     Minute,
+    about,
     last,
     lasting_since,
     p95_s,
@@ -134,9 +135,9 @@ def falling_behind(facts: Facts) -> Said | None:
     held = f" {kind.kind} is on hold by now." if kind and is_held else ""
     return Said(
         Level.AMBER,
-        f"In {BEHIND_S / 60:.0f} minutes {counted(arrived, 'job')} came{named} and {ended:,} ended;"
-        f" {due(line.due)}, the oldest for {span(waited)}, longer than before. At"
-        f" these rates the line never empties{alone}.{held}{_new_hands(facts)}",
+        f"In {about(minutes, facts.now, BEHIND_S)} minutes {counted(arrived, 'job')} came{named}"
+        f" and {ended:,} ended; {due(line.due)}, the oldest for {span(waited)}, longer than before."
+        f" At these rates the line never empties{alone}.{held}{_new_hands(facts)}",
         lasting_since(hour.minutes, lambda minute: minute.arrived > minute.ended),
         {
             "arrived": arrived,

@@ -24,8 +24,8 @@ MOST_HOLDERS = 1_000
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
 MOST_LINES, RUN_LINES = 600, 120
-# Kinds among which the one with the most failures, retries or arrivals is found.
-MOST_RECENT = 50
+# Kinds among which the one with the most failures, retries or arrivals is found, and of how long.
+MOST_RECENT, RECENT_S = 50, 600
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES = 1_000
 GROUPS, MOST_HIT = 5, 100
@@ -33,6 +33,7 @@ GROUPS, MOST_HIT = 5, 100
 MOST_SUSPECTS, KILLED = 50, 2
 
 _LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
+_RECENT = f"created_at > statement_timestamp() - interval '{RECENT_S} s'"
 
 SWITCHES = f"""
 SELECT statement_timestamp() AS now,
@@ -125,9 +126,8 @@ _FAILURES = f"""{_OF_KIND.format(event="failed")}
          + {_OF_KIND.format(event="retry_scheduled")}"""
 
 # ``recent``: the kinds with the most failed attempts of ten minutes (``KindCounts``). ``runs``: of
-# those that run now. ``uncounted_at``: of the first move of a job behind the newest line, which an
-# open transaction may keep from all of them; lines of another server, restored here, are no such.
-# ``sums``: of lines that do not tell them, for they were written by an older release.
+# those that run now. ``uncounted_at``: of the first move of a job behind the newest line, if that
+# could not take all. ``sums``: of lines that do not tell them, as an older release wrote them.
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
@@ -135,9 +135,8 @@ WITH lines AS MATERIALIZED (
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
-  SELECT id, created_at, data->>'since' AS since, {object_or_null("data->'all'")} AS whole,
-    CASE WHEN (jsonb_typeof(data->'all') = 'object') IS NOT TRUE
-        OR created_at > statement_timestamp() - interval '630 s' THEN data->'kinds' END AS kinds
+  SELECT id, created_at, data->>'since' AS since, data->'all' AS whole,
+    CASE WHEN NOT data ? 'all' OR {_RECENT} THEN data->'kinds' END AS kinds
   FROM lines WHERE created_at > statement_timestamp() - interval '62 min'
 ),
 run_lines AS MATERIALIZED (
@@ -155,8 +154,8 @@ sums AS MATERIALIZED (
   GROUP BY 1, 2
 ),
 counted AS MATERIALIZED (
-  SELECT (data->>'xid')::xid8 AS xid, (data->>'id')::bigint AS id FROM lines
-  ORDER BY lines.id DESC LIMIT 1
+  SELECT (data->>'xid')::xid8 AS xid, (data->>'id')::bigint AS id
+  FROM (SELECT data FROM lines ORDER BY id DESC LIMIT 1) newest WHERE data->>'full' = 'true'
 )
 SELECT statement_timestamp() AS now,
   (SELECT min(u.created_at) FROM counted c CROSS JOIN LATERAL (
@@ -192,7 +191,7 @@ SELECT statement_timestamp() AS now,
            {_OF_KIND.format(event="enqueued")} + {_OF_KIND.format(event="requeued")}
              + coalesce((k.value->>'due')::bigint, 0) - coalesce((k.value->>'later')::bigint, 0)
              AS arrived
-         FROM kinds k WHERE k.created_at > statement_timestamp() - interval '630 s') c) b
+         FROM kinds k WHERE {_RECENT}) c) b
      GROUP BY 1 ORDER BY failures DESC, retries DESC, arrived DESC LIMIT {MOST_RECENT}
    ) r) AS recent,
   (SELECT jsonb_object_agg(k.kind, k.buckets) FROM (

@@ -25,6 +25,7 @@ from queueapp.commands.demo.filling.content import (
     PEOPLE,
     sign_of,
 )
+from queueapp.commands.interruption import INTERRUPTED
 from queueapp.commands.layout import counted
 from queueapp.extensions import db
 from queueapp.jobs import made, operations, partitions
@@ -37,7 +38,6 @@ from queueapp.jobs.status import Event, Status
 _DAY = timedelta(days=1)
 _SIGN = timedelta(minutes=1)
 _LINES = 200
-INTERRUPTED = 130
 
 Line = Mapping[str, Any]
 

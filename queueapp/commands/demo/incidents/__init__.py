@@ -37,7 +37,7 @@ _WIDTH = 92
 
 
 @click.command()
-@click.argument("name", required=False, type=click.Choice(list(INCIDENTS)))
+@click.argument("name", required=False, type=click.Choice(list(INCIDENTS)), metavar="[INCIDENT]")
 @click.option("--list", "listed", is_flag=True, help="Say what each incident is, and end.")
 @click.option("--leave", is_flag=True, help="Write it and end; it stands until --clear.")
 @click.option("--clear", "cleared", is_flag=True, help="Remove what was left, and end.")
@@ -46,6 +46,7 @@ _WIDTH = 92
     type=click.IntRange(100, 100_000),
     default=RUNAWAY_JOBS,
     show_default=True,
+    metavar="N",
     help="How many jobs the runaway producer has made.",
 )
 @processes.port_option
@@ -84,6 +85,8 @@ def incident(
     app = this_app()
     _refuse_what_makes_no_sense(app, name, leave=leave, cleared=cleared)
     processes.refuse_unless_for_play(app, into_database_url=into_database_url)
+    if name and not leave:
+        port = processes.free_port(port)
     place = app if leave or cleared or into_database_url else apart(app)
     with place.app_context(), told_if_gone(), only_one(address_of(place).url, name or "--clear"):
         _make_there(place, name, jobs=jobs, leave=leave, port=port, duration=duration)
@@ -164,7 +167,7 @@ def _refuse_beside_a_worker(app: Flask) -> None:
 
 def _play(app: Flask, stage: Stage, port: int, duration: float | None) -> None:
     """Serve a console and let the incident go on, until a signal or the end of ``duration``."""
-    url, port = address_of(app).url, processes.free_port(port)
+    url = address_of(app).url
     run = Running(f"http://127.0.0.1:{port}")
     with ExitStack() as stack:
         stack.enter_context(run.stop)

@@ -62,7 +62,8 @@ class Cast:
         if now - self._signed >= _SIGN_S:
             self._signed = now
             self._sign()
-        if now - self._lined >= _LINE_S:
+        # Without a worker that lives nobody counts.
+        if self._stage.signs and now - self._lined >= _LINE_S:
             self._lined = now
             ended = {kind: minute(claimed=n, succeeded=n) for kind, n in self._ended.items()}
             self._stage.past.lines(1, {**ended, **self._stage.line}, upto=0)

@@ -83,7 +83,7 @@ def _paused(stage: Stage) -> None:
 def _no_workers(stage: Stage) -> None:
     for name, stopped in zip(CREW, (900, 640, 190), strict=True):
         stage.worker(name, seen=stopped + 20, since=_HOUR, stopped=stopped)
-    stage.minutes(20, EVENING, upto=180)
+    stage.minutes(20, EVENING, upto=195)
     # Those that a real worker can run: starting one ends the incident.
     stage.waiting(ECHO, spread(40, 170, 5))
 

@@ -172,12 +172,12 @@ function ageVerdict() {
 // --- Ages go on between refreshes, by the database's clock ---
 
 function elapsed(seconds) {
-  const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   const place = units.findIndex(([, length]) => seconds >= length);
-  if (place < 0 || place === 3) return `${Math.max(0, Math.floor(seconds))}s`;
+  if (place < 0 || place === 3) return `${Math.max(0, Math.floor(seconds))} s`;
   const [[unit, length], [smaller, below]] = [units[place], units[place + 1]];
   const rest = Math.floor((seconds % length) / below);
-  return `${Math.floor(seconds / length)}${unit} ${String(rest).padStart(2, "0")}${smaller}`;
+  return `${Math.floor(seconds / length)} ${unit} ${rest} ${smaller}`;
 }
 
 function tellAges() {

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from queueapp.console import preferences
 from queueapp.jobs.queries import COUNT_LIMIT, Counted
 from queueapp.jobs.status import Reason
+from queueapp.jobs.why.words import elapsed
 
 UNKNOWN = "–"
 _OWN = {reason.value for reason in Reason}
@@ -25,7 +26,6 @@ _STOPPED = {
     Reason.CANARY_FAILED: "canary stopped: too few succeeded",
     Reason.CANARY_TIMED_OUT: "canary stopped: too few succeeded in time",
 }
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def init_app(app: Flask) -> None:
@@ -106,22 +106,12 @@ def _short_name(at: datetime) -> str:
 
 
 def age(instant: datetime, now: datetime) -> str:
-    """How far ``instant`` is from ``now``, in either direction: ``4m 12s``."""
+    """How far ``instant`` is from ``now``, in either direction: ``4 min 12 s``."""
     return elapsed(abs((now - instant).total_seconds()))
 
 
-def elapsed(seconds: float) -> str:
-    """Whole seconds in the two largest units: ``45s``, ``4m 12s``, ``2d 04h``."""
-    whole = int(seconds)
-    for place, (unit, length) in enumerate(_UNITS[:-1]):
-        if whole >= length:
-            smaller, below = _UNITS[place + 1]
-            return f"{whole // length}{unit} {whole % length // below:02d}{smaller}"
-    return f"{whole}s"
-
-
 def duration(milliseconds: Any) -> str:
-    """How long something took, finer below a minute: ``3 ms``, ``1.25 s``, ``4m 12s``."""
+    """How long something took, finer below a minute: ``3 ms``, ``1.25 s``, ``4 min 12 s``."""
     if not isinstance(milliseconds, int | float):
         return UNKNOWN
     if 0 < milliseconds < 0.5:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from queueapp.console import preferences
-from queueapp.console.filters import elapsed, iso, plural, stamp
+from queueapp.console.filters import iso, plural, stamp
 from queueapp.console.instants import ENDS
 from queueapp.jobs.operations import ASKED_TO_STOP, CHANGED, UNDO, VERBS, Operation, Trial
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.filters import written_filter
 from queueapp.jobs.status import Reason, Status
+from queueapp.jobs.why.words import elapsed
 
 # Up to so many jobs one click confirms; for more, their number is to be typed.
 CLICK = 1_000
@@ -36,7 +37,8 @@ WORDS = {
     "cancel": Words(
         "Cancel", "Cancelling", "cancelled",
         "A waiting job never runs. A running one is asked to stop at its next check; it is never"
-        " killed.",
+        " killed. Where a handler never checks, stop its worker: after its grace the job ends"
+        " cancelled.",
     ),
     "hold": Words("Hold", "Holding", "held", "They keep their place, and nothing starts them."),
     "unhold": Words("Unhold", "Unholding", "unheld", "They are back in the line."),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from queueapp.console import preferences
-from queueapp.console.filters import elapsed, time_of
+from queueapp.console.filters import time_of
+from queueapp.jobs.why.words import elapsed
 
 WIDTH, HEIGHT = 120.0, 20.0
 # What is there must be seen, however small beside the rest.

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from queueapp.connections import worker_engine
 from queueapp.extensions import db
 from queueapp.jobs import control, minute_stats, transitions
+from queueapp.jobs.models import JobEvent
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import Keep, Progress
 from queueapp.jobs.why import RULES, catalogue, facts, statement
@@ -136,9 +137,19 @@ def test_a_job_due_later_says_which_event_moved_it(
     assert (moved_by["event"], moved_by["by"]) == ("retry_scheduled", "worker:w")
     moved_by = why(rescheduled.id)["evidence"]["moved_by"]
     assert (moved_by["event"], moved_by["reason"]) == ("rescheduled", "not before lunch")
-    assert (
-        "set by user:ana with “rescheduled” (not before lunch)" in why(rescheduled.id)["sentence"]
+    said = why(rescheduled.id)["sentence"]
+    assert said.endswith(" UTC: user:ana rescheduled it (not before lunch).")
+    # In plain words: no event, and no reason of ours by its name.
+    assert " UTC: app created it for then." in found["sentence"]
+    said = why(retried.id)["sentence"]
+    assert said.endswith(
+        ": its last attempt failed with ValueError, and it waits to be tried again."
     )
+    event = sa.update(JobEvent).where(JobEvent.event == "retry_scheduled")
+    session.execute(event.values(reason="lease_lost"))
+    session.commit()
+    said = why(retried.id)["sentence"]
+    assert said.endswith(": its worker was lost while it ran, and it waits to be tried again.")
 
 
 def test_a_due_time_that_came_back_is_told_by_the_last_who_set_it(

@@ -381,6 +381,11 @@ def test_the_page_of_a_job_that_takes_workers_down_says_so(
 
     assert f"Worker killer. Job {job_id} ({IMPORT}) was running when 3 workers vanished" in page
     assert "Hold or cancel the job before it takes the next worker." in page
+    assert "its handler never came to report an error" in page
+    assert "How its worker was lost" in page
+    assert "its worker was lost while it ran, and it waits to be tried again" in page
+    assert "lease_lost" not in page.partition("Attempts")[0]
+    assert "Last error" not in page
     assert "Wait until it is due" not in page
     assert "Find out what became of its workers" not in page
 

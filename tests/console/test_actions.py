@@ -319,6 +319,43 @@ def test_cancelling_many_tells_the_stopping_ones_apart(console: Console, session
     assert "Cancelled 1 job. Asked 1 running job to stop. 1 was left alone" in words(answer.text)
 
 
+def test_what_a_cancel_does_is_said_of_those_that_run_and_those_that_wait(
+    console: Console, session: Session
+) -> None:
+    """With since when and by whom they run, and what to do where nobody listens."""
+    runs = [
+        make_job(
+            session, Status.RUNNING, locked_by="worker:w1:1:aa", claimed_at=after(-2_600),
+            started_at=started,
+        )
+        for started in (after(-2_520), None)
+    ]  # fmt: skip
+    wait = make_job(session)
+    session.commit()
+    never = "A handler that never checks goes on until it returns. Then stop its worker (SIGTERM)"
+
+    def asked(*ids: int) -> str:
+        return words(console.get("/jobs/bulk?verb=cancel&" + "&".join(f"id={i}" for i in ids)))
+
+    alone = asked(wait.id)
+    assert "Cancel job" in alone
+    assert "It never runs." in alone
+    assert never not in alone
+    together = asked(runs[0].id, runs[1].id)
+    assert "They run: they are asked to stop, and end cancelled at their handlers’ next" in together
+    assert never in together
+    assert "never run." not in together
+    assert re.search(r"demo.echo since \S+( \S+)?, for 42 min \d+ s , by w1:1:aa", together)
+    assert "demo.echo not begun, by w1:1:aa" in together
+    mixed = asked(wait.id, runs[0].id)
+    assert "1 job that waits never runs. 1 job that runs is asked to stop, and ends" in mixed
+
+    console.post(f"/jobs/{runs[0].id}/cancel")
+    again = words(console.get(f"/jobs/{runs[0].id}/cancel"))
+    assert "were asked to stop already, cannot" in again
+    assert never in again
+
+
 def test_the_question_the_button_and_the_notice_count_alike(
     console: Console, session: Session
 ) -> None:

@@ -103,11 +103,11 @@ def test_a_cause_that_is_only_retried_says_since_when(
     text = words(console.get(f"/errors/{fingerprint}"))
 
     assert "failed for good 0 each is tried again so far waiting to run again 3" in text
-    assert "first seen 2h 01m ago, of the jobs that have it now last seen 5m 00s ago" in text
+    assert "first seen 2 h 1 min ago, of the jobs that have it now last seen 5 min 0 s ago" in text
 
     monkeypatch.setattr(failures, "TOLD", 2)
     text = words(console.get(f"/errors/{fingerprint}"))
-    assert "of 1 that wait it is not looked up last seen 1h 06m ago, or later" in text
+    assert "of 1 that wait it is not looked up last seen 1 h 6 min ago, or later" in text
 
 
 def test_each_cause_is_told_by_a_message_as_it_stands_on_a_job(
@@ -151,8 +151,8 @@ def test_on_the_first_page_errors_of_one_class_are_told_apart(
     ]
     # The second says when it failed last, though each of its jobs is tried again.
     assert {re.sub(r"\b[0-9a-f]{6} ", "", row) for row in rows} == {
-        "KeyError the <disk> is full demo.echo 1 0 0s",
-        "KeyError 7 of 9 demo.echo 0 1 0s",
+        "KeyError the <disk> is full demo.echo 1 0 0 s",
+        "KeyError 7 of 9 demo.echo 0 1 0 s",
     }
     session.execute(sa.update(JobEvent).values(created_at=ago(3 * 86_400)))
     session.commit()
@@ -173,11 +173,11 @@ def test_in_the_list_it_says_so_of_the_first_that_wait(
     def row(page: str) -> str:
         return words(page[page.index(f'id="cause-{fingerprint}"') : page.index("</tbody>")])
 
-    assert row(console.get("/errors")).endswith("3 4 attempts left 2h 01m 5m 00s")
+    assert row(console.get("/errors")).endswith("3 4 attempts left 2 h 1 min 5 min 0 s")
 
     monkeypatch.setattr(failures, "SHOWN_IDS", 2)
     page = console.get("/errors")
-    assert row(page).endswith("3 4 attempts left 2h 01m or longer 1h 06m or less")
+    assert row(page).endswith("3 4 attempts left 2 h 1 min or longer 1 h 6 min or less")
     assert "they are looked up for the first 2 that wait" in words(page)
     session.execute(sa.update(JobEvent).values(created_at=ago(3 * 86_400)))
     session.commit()

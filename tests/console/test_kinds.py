@@ -44,7 +44,7 @@ def test_every_kind_that_is_known_or_has_jobs_is_listed_those_on_hold_first(
     assert set(listed) == {"zoo.feed", "shop.unknown", *(one.kind for one in handlers.kinds())}
     assert listed[1:] == sorted(listed[1:])
     zoo = row_of(page, "zoo.feed")
-    assert re.search(r"zoo.feed on hold by user:ana \ds ago: “rain” 0 0 0 0", zoo)
+    assert re.search(r"zoo.feed on hold by user:ana \d s ago: “rain” 0 0 0 0", zoo)
     # No worker has counted anything, so nothing is said of what moved.
     assert row_of(page, ECHO).startswith(f"{ECHO} 1 1 1 1 – – – – –")
     assert "no handler here" in row_of(page, "shop.unknown")

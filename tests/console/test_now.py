@@ -54,6 +54,8 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     shown = words(page)
     assert "Stalled Job " + str(job.id) + " (demo.echo) is due for 3 min 20 s" in shown
     assert f"the longest with job {slow.id} (demo.echo)" in shown
+    # On the clock, and for how long.
+    assert re.search(r"Since (\d\d-\d\d )?\d\d:\d\d:\d\d, for 3 min \d+ s ?\. Next:", shown)
     assert "Next: Look at the longest runs, and cancel what is stuck." in shown
     assert '<a href="/#longest">Look at the longest runs' in page
     assert page.index('id="longest"') < page.index(f'id="longest-{slow.id}"')
@@ -93,7 +95,7 @@ def test_the_numbers_of_the_moment_are_those_of_the_queue(
 
     shown = words(console.get("/"))
 
-    assert "oldest due has waited 2h 00m job " + str(oldest.id) in shown
+    assert "oldest due has waited 2 h 0 min job " + str(oldest.id) in shown
     assert "due now 2 2 scheduled , 1 to be retried" in shown
     assert "came and ended per minute 30 / 20 over five minutes" in shown
     assert "attempts that failed, 10 min 10 % of 200 · 1 for good in 1 h" in shown
@@ -192,7 +194,7 @@ def test_errors_are_grouped_by_cause_and_link_to_their_jobs(console: Console, sc
 
     page = console.get("/")
 
-    assert "KeyError no such thing a.k2 and 2 more 3 0 1m 0" in words(page)
+    assert "KeyError no such thing a.k2 and 2 more 3 0 1 min 0" in words(page)
     assert "OSError demo.echo 0 1 –" in words(page)
     assert "the error aa" not in page
     assert re.search(r'href="(/errors/aa|/jobs\?status=failed&amp;fingerprint=aa)"', page)
@@ -233,8 +235,8 @@ def test_what_people_did_last_says_who_and_why(console: Console, scene: Scene) -
 
     shown = words(console.get("/"))
 
-    assert "kind held demo.echo provider down user:ana 0s" in shown
-    assert f"cancelled {job.id} twice user:bo 0s" in shown
+    assert "kind held demo.echo provider down user:ana 0 s" in shown
+    assert f"cancelled {job.id} twice user:bo 0 s" in shown
     # Beside the chart as well.
     scene.minutes(2, succeeded=1)
     assert "kind held demo.echo by user:ana" in console.get("/")

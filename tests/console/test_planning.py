@@ -122,7 +122,7 @@ def test_a_reschedule_says_and_does_what_was_filled_in(console: Console, session
     text = words(console.get(address))
     console.post(f"{address}/apply")
 
-    assert "priority -3, due 10m 00s after each is moved" in text
+    assert "priority -3, due 10 min 0 s after each is moved" in text
     assert rows(session) == [("queued", -3)] * 2
     for minutes, priority in (("x", ""), ("-1", ""), ("", "99999"), ("9" * 9, "")):
         form = {"kind": "demo.echo", "minutes": minutes, "to_priority": priority}

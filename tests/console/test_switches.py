@@ -60,7 +60,7 @@ def test_a_pause_asks_why_and_is_shown_until_somebody_resumes(
     assert timedelta(minutes=29) < pause.until - pause.at < timedelta(minutes=31)
 
     now = console.get("/")
-    assert re.search(r"Paused by user:local \ds ago: “migration” ; it ends by", words(now))
+    assert re.search(r"Paused by user:local \d s ago: “migration” ; it ends by", words(now))
     assert "The queue was paused by user:local" in words(now)
     # The banner leads to the question itself.
     banner = now[now.index('class="verdict__text"') : now.index("verdict__more")]
@@ -93,7 +93,7 @@ def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     assert hold is not None
     assert (hold.reason, hold.until) == ("provider down", None)
     page = console.get(f"/kinds/{ECHO}?refresh=10")
-    assert re.search(r"On hold by user:local \ds ago: “provider down”", words(page))
+    assert re.search(r"On hold by user:local \d s ago: “provider down”", words(page))
     assert "0 moved aside, 3 still in the line" in words(page)
     assert "No flask work is alive to move them." in words(page)
     transitions.hold(session, ids, held_for="kind", actor="housekeeping:one")
@@ -108,7 +108,7 @@ def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     lift = controls(session).latest[f"kind:{ECHO}"]
     assert (lift.event, lift.spread_s, lift.reason) == (Event.KIND_UNHELD, 600, None)
     page = words(console.get(f"/kinds/{ECHO}"))
-    assert "Its jobs come back in batches, due within 10m 00s from then on: 3 to go." in page
+    assert "Its jobs come back in batches, due within 10 min 0 s from then on: 3 to go." in page
 
 
 def test_a_reason_typed_before_the_question_stands_in_it(console: Console) -> None:
@@ -222,7 +222,7 @@ def test_held_jobs_say_why_they_are_held(console: Console, session: Session) -> 
     listed = console.get("/jobs?status=held")
 
     text = words(listed)
-    assert re.search(rf"{ECHO} on hold by user:ana \ds ago: “<b>provider down”", text)
+    assert re.search(rf"{ECHO} on hold by user:ana \d s ago: “<b>provider down”", text)
     assert f'href="/kinds/{ECHO}"' in listed
     assert "with its kind" in text
     assert "by itself" in text

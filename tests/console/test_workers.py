@@ -95,10 +95,10 @@ def test_stale_workers_come_first_with_what_they_hold(
     assert re.findall(r'<tr id="worker-(worker:[^"]+)"', page) == [DEAD, ALIVE]
     dead, alive = (words(row) for row in re.findall(r'<tr id="worker-.*?</tr>', page, re.DOTALL))
     assert "silent" in dead
-    assert "5m 00s" in dead
+    assert "5 min 0 s" in dead
     assert f"2 of 4 2 {dead_jobs[0]} demo.echo" in dead
     assert "Release 2 jobs" in dead
-    assert f"live 0s 1 of 4 1 {running}" in alive
+    assert f"live 0 s 1 of 4 1 {running}" in alive
     assert "Release" not in alive
     assert "1 live worker , 1 of 4 slots busy" in words(page)
     assert "1 other holds 2 jobs and may be dead" in words(page)
@@ -128,7 +128,7 @@ def test_behind_a_pooler_a_missing_connection_proves_nothing(
         page = words(app.test_client().get("/workers").text)
 
     assert "behind a pooler the database's connections are the pooler's" in page
-    assert re.search(r"live \d+s", page)
+    assert re.search(r"live \d+ s", page)
     assert "unknown" in page
 
 
@@ -142,7 +142,7 @@ def test_where_the_address_names_the_connections_a_missing_one_proves_nothing(
         page = words(app.test_client().get("/workers").text)
 
     assert "DATABASE_URL gives its connections a name of its own" in page
-    assert "live 0s" in page
+    assert "live 0 s" in page
 
 
 def test_a_token_that_leases_over_http_is_one_worker(console: Console, session: Session) -> None:
@@ -201,7 +201,7 @@ def test_many_names_hide_nobody_who_lives(
 
     page = words(console.get(f"/workers/{ALIVE}"))
 
-    assert "live 0s" in words(console.get("/workers"))
+    assert "live 0 s" in words(console.get("/workers"))
     assert "Release" not in page
 
 
@@ -356,7 +356,7 @@ def test_a_worker_is_asked_to_drain_once_and_for_a_reason(
     assert line.data == {"via": "console"}
     again = words(console.get(address))
     assert "is asked to drain" in again
-    assert "By user:local , 0s ago: why <b>" in again
+    assert "By user:local , 0 s ago: why <b>" in again
     assert job(session, job_id).status == "running"
     # Once the worker says so it counts no more among those that can take a job.
     sign(session, ALIVE, slots=0, drains=True)

@@ -134,8 +134,11 @@ def test_right_after_all_were_retried_they_are_said_to_have_yet_to_run(scene: Sc
 
     transitions.requeue(scene.session, ids[:1], actor=ACTOR)
     scene.session.commit()
-    # A canary: the others are to be looked at still.
-    assert findings(scene)["failing"].step.text.startswith("Look at the first group")
+    # A canary: the others wait for what it comes to.
+    found = findings(scene)["failing"]
+    assert (found.level, found.step.paths) == (Level.RED, ("/errors/f1",))
+    assert found.sentence.endswith("; 1 job of it has not run since somebody retried it.")
+    assert found.step.text.startswith("Wait for what those come to; then retry")
 
     transitions.requeue(scene.session, ids[1:], actor=ACTOR)
     scene.session.commit()
@@ -330,6 +333,16 @@ def test_a_worker_that_was_asked_to_drain_is_missed_on_purpose(scene: Scene) -> 
     assert found.rule == "few_workers"
     assert "; 1 worker drains, as somebody has asked." in found.sentence
     assert found.step.text.startswith("Start others in their place")
+
+
+def test_when_the_last_worker_drains_it_is_said_why_nobody_works(scene: Scene) -> None:
+    scene.session.execute(sa.text("DELETE FROM job_events"))
+    scene.worker("w2", slots=0, drains=True)
+    scene.due(30)
+
+    found = findings(scene)["no_workers"]
+
+    assert "1 live worker without a thread to run a job (1 asked to drain)" in found.sentence
 
 
 def test_leases_that_have_ended_are_not_to_be_waited_for(scene: Scene) -> None:

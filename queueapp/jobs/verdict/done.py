@@ -71,6 +71,7 @@ def what_was_done(
 
 _LOOK = "Look at these failures in the log: no job looked at waits with one, or ended so."
 _AGAIN = "Wait two minutes for what its attempts come to; if they fail, hold it again."
+_CANARY = "Wait for what those come to; then retry or cancel the others."
 _RETRIED = (
     "Wait for what they come to: it ends by itself once they go well, and names them if they fail."
 )
@@ -94,9 +95,12 @@ def _lifted(facts: Facts, lift: Switch) -> str:
 
 def _of_group(group: Group) -> Done:
     """Of a cause all of whose jobs were retried nothing can be done before they have run."""
-    if group.failed or group.anew < group.retrying:
-        return Done()
     have = "has" if group.anew == 1 else "have"
+    if group.anew and (group.failed or group.anew < group.retrying):
+        some = f"; {counted(group.anew, 'job')} of it {have} not run since somebody retried"
+        return Done(f"{some} {'it' if group.anew == 1 else 'them'}", _CANARY)
+    if not group.anew:
+        return Done()
     words = f"; all of its jobs were retried, {counted(group.anew, 'job')} {have} not run since"
     return Done(words, _RETRIED, is_mending=True)
 

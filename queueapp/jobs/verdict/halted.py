@@ -67,8 +67,11 @@ def _last_heard(worker: Worker) -> datetime:
 
 
 def _last(facts: Facts, last: Worker | None, live: int) -> str:
+    signed = facts.signs.live(facts.now) if facts.signs else []
+    drains = sum(bool(one.told.get("drains")) for one in signed)
     if live:
-        return f"{counted(live, 'live worker')} without a thread to run a job"
+        why = f" ({drains:,} asked to drain)" if drains else ""
+        return f"{counted(live, 'live worker')} without a thread to run a job{why}"
     if last is None:
         return "none was seen today or yesterday"
     ago = span(facts.age_s(_last_heard(last)))

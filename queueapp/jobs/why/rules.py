@@ -15,6 +15,7 @@ from queueapp.jobs.control import Switch
 from queueapp.jobs.status import FINAL, WAITING, Event, Status
 from queueapp.jobs.why import running, statement
 from queueapp.jobs.why.facts import Facts, Line
+from queueapp.jobs.why.plain import cause, waits_for
 from queueapp.jobs.why.words import because, counted, moment, span, till
 
 # Kinds of live workers that the evidence lists.
@@ -51,7 +52,7 @@ def _final(facts: Facts) -> Found | None:
     if job.status != Status.SUCCEEDED and job.error_class:
         said += f", the last error {job.error_class}{because(job.error_message)}"
     if line and line.reason:
-        said += f"; reason: {' '.join(line.reason.split())}"
+        said += f"; {cause(line.reason)}"
     return Found(
         f"{said}.",
         {
@@ -98,10 +99,9 @@ def _due_later(facts: Facts) -> Found | None:
     if job.status != Status.QUEUED or facts.waited_s >= 0:
         return None
     mover = _mover(facts)
-    event = mover.event.replace("_", " ") if mover else ""
-    by = f", set by {mover.actor} with “{event}”{because(mover.reason)}" if mover else ""
+    why = f": {waits_for(job, mover)}" if mover else ""
     return Found(
-        f"It is due in {span(-facts.waited_s)}, at {moment(job.available_at)}{by}.",
+        f"It is due in {span(-facts.waited_s)}, at {moment(job.available_at)}{why}.",
         {
             "available_at": job.available_at,
             "due_in_s": -facts.waited_s,

@@ -11,8 +11,11 @@ _LONGEST = 200
 def span(seconds: float) -> str:
     """How long: ``0.4 s``, ``45 s``, ``4 min 12 s``, ``2 d 4 h``."""
     seconds = max(0.0, seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s"
+    return f"{seconds:.1f} s" if seconds < 10 else elapsed(seconds)
+
+
+def elapsed(seconds: float) -> str:
+    """The same in whole seconds, as it goes on from second to second: ``4 s``, ``4 min 12 s``."""
     for length, unit, below, smaller in _UNITS:
         if seconds >= length:
             return f"{int(seconds // length)} {unit} {int(seconds % length // below)} {smaller}"

@@ -218,7 +218,8 @@ INCIDENTS: dict[str, Incident] = {
     ),
     "killer": Incident(
         "worker_killer", "red",
-        "One job was running when three workers vanished, and no error was ever recorded.",
+        "One job was running when three workers vanished, and its handler never came to report an"
+        " error.",
         "The banner leads to the job; hold or cancel it, confirm.",
         3, _killer,
     ),

@@ -39,7 +39,8 @@ def run_short_jobs(journey: Journey, count: int) -> None:
 
 
 def run_beside_a_locked_job(journey: Journey, *, hold_s: float) -> None:
-    journey.workers(2, "--concurrency", "4")
+    # Nobody can renew the lease meanwhile: it is to be there still when the outcome is written.
+    journey.workers(2, "--concurrency", "4", "--lease", "5m")
     job = journey.enqueue_one("journey.gate")
     journey.wait_for_start(job)
 

@@ -14,7 +14,7 @@ from queueapp import handlers
 from queueapp.errors import NotUndoable
 from queueapp.jobs import audit, operations, queries, transitions
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.operations import Operation, driver, planning
+from queueapp.jobs.operations import Operation, Undone, driver, planning
 from queueapp.jobs.operations import undo as way_back
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Event, Status
@@ -198,6 +198,31 @@ def test_it_goes_a_batch_at_a_time_and_counts_a_look_at_a_time(
     assert numbers == [2, 4, 5, 2, 4, 5]
     assert (made.moved, made.skipped) == (5, 0)
     assert [place[0] for place in undo.places(ids)] == ["queued"] * 5
+
+
+def test_an_operation_knows_by_which_others_it_was_undone(undo: Undo, session: Session) -> None:
+    ids = [make_job(session).id for _ in range(3)]
+    session.commit()
+    origin, other = undo.do("hold"), undo.do("unhold")
+    undone = operations.undone_of(session, [origin, other])
+    assert (undone[origin.id].by, undone[other.id].by) == ((), ())
+
+    transitions.hold(session, ids[:1], actor="user:bob")
+    session.commit()
+    first = undo.apply(undo.plan(other))
+    undo.plan(other)  # which nobody begins
+    so_far = operations.undone_of(session, [other, origin])
+    assert so_far == {origin.id: Undone(), other.id: Undone((first.id,), 2)}
+
+
+def test_what_is_back_whole_is_not_undone_again(undo: Undo, session: Session) -> None:
+    make_job(session)
+    session.commit()
+    origin = undo.do("cancel")
+    done = undo.apply(undo.plan(origin))
+
+    with pytest.raises(NotUndoable, match=f"it has been undone by {done.id}"):
+        operations.survey_undo(session, origin)
 
 
 def test_there_is_no_way_back_from_some(undo: Undo, session: Session) -> None:

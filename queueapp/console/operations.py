@@ -213,7 +213,7 @@ def _context(
         "no_undo": _no_undo(made, undone),
         "undone": undone,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
-        "again_url": _again(made, alike),
+        "again_url": _again(made),
         "sample": [(job, shown_status(job, now)) for job in sample],
         "trials": [(trial, _standing(trial, now)) for trial in trials],
         "drives": drives,
@@ -223,11 +223,12 @@ def _context(
     }
 
 
-def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
-    """Where the rest of one that was stopped is planned."""
+def _again(made: Operation) -> str | None:
+    """Where the rest of one that was stopped is planned: the jobs that its verb can move."""
+    alike = list_of(made.where) if made.undoes is None else None
     if made.state != "stopped" or alike is None:
         return None
-    return url_for(".new_operation", **alike, reason=made.reason)
+    return url_for(".new_operation", **alike, verb=made.verb, reason=made.reason)
 
 
 def _no_undo(made: Operation, undone: Undone) -> str | None:

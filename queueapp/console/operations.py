@@ -225,7 +225,7 @@ def _context(
 
 def _again(made: Operation) -> str | None:
     """Where the rest of one that was stopped is planned: the jobs that its verb can move."""
-    alike = list_of(made.where) if made.undoes is None else None
+    alike: Mapping[str, Any] | None = list_of(made.where) if made.undoes is None else None
     if made.state != "stopped" or alike is None:
         return None
     return url_for(".new_operation", **alike, verb=made.verb, reason=made.reason)

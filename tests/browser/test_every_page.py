@@ -11,13 +11,13 @@ from playwright.sync_api import Browser, Page
 from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, operations, transitions
+from queueapp.jobs import control, operations
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.browser.screen import refresh, width_of_content
 from tests.console.hostile import TEXT, make_hostile_jobs
-from tests.factories import HOLDER, claim_one, make_job, outcome
+from tests.factories import make_job
 from tests.scenes import Scene
 
 Theme = Literal["light", "dark"]
@@ -136,13 +136,8 @@ def test_no_page_scrolls_sideways(
 
 def test_long_names_are_whole_on_a_phone(page: Page, live_server: str, session: Session) -> None:
     kind = "invoices.reminders-and_dunning-letters.for_customers_abroad.once-a-month"
-    job = make_job(session, kind=kind, max_attempts=1, producer="x" * 60)
-    data = {"error_class": "ConnectionRefusedBecauseNobodyListensThereAnyMoreError"}
-    transitions.settle(
-        session,
-        [outcome(claim_one(session, job.id), "fail", data=data | {"error_message": "no"})],
-        actor=HOLDER.name,
-    )
+    error = "ConnectionRefusedBecauseNobodyListensThereAnyMoreAtAllError"
+    make_job(session, Status.FAILED, kind=kind, error_class=error, error_message="no")
     session.commit()
     page.set_viewport_size({"width": 390, "height": 844})
 
@@ -157,7 +152,8 @@ def test_long_names_are_whole_on_a_phone(page: Page, live_server: str, session: 
 
 
 # What shows less than it has.
-SHORT = """names => names.filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"""
+SHORT = """names => names.filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => one.textContent)"""
 
 
 @pytest.mark.postgresql("a sequence of ids")

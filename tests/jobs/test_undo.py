@@ -14,7 +14,7 @@ from queueapp import handlers
 from queueapp.errors import NotUndoable
 from queueapp.jobs import audit, operations, queries, transitions
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.operations import Operation, Undone, driver, planning
+from queueapp.jobs.operations import Operation, Undone, driver, planning, undone
 from queueapp.jobs.operations import undo as way_back
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Event, Status
@@ -268,12 +268,14 @@ def test_what_it_reads_is_found_by_probes(worker: sa.Connection) -> None:
     with (
         Prepared(worker, "own", way_back._OWN) as asked,
         Prepared(worker, "next", way_back._NEXT) as walked,
+        Prepared(worker, "undos", undone._UNDOS) as named,
     ):
         worker.execute(sa.text(FILLED))
 
-        found = [asked.run(**own), walked.run(**lines)]
+        plans = {"since": since, "ids": ["0" * 16]}
+        found = [asked.run(**own), walked.run(**lines), named.run(**plans)]
 
-    for plan, by in zip(found, ("job_id = ", "scope = "), strict=True):
+    for plan, by in zip(found, ("job_id = ", "scope = ", "event = "), strict=True):
         assert plan.scans("Seq Scan") == []
         looks = [node for node in plan.nodes if "Index Name" in node]
         assert looks

@@ -358,8 +358,16 @@ function keepFocus() {
 }
 
 const inRow = (selector) => document.getElementById(current ?? "")?.querySelector(selector);
-const verb = (name) =>
-  (inRow(`a[data-verb=${name}]`) || $(`:is(.job__verbs, #group-verbs) [data-verb=${name}]`))?.click();
+// Of the ticked jobs by the button of their bar, else of the row or the page.
+function verb(name) {
+  const one = inRow(`a[data-verb=${name}]`) || $(`:is(.job__verbs, #group-verbs) [data-verb=${name}]`);
+  const many = $(`#ticked [name=verb][value=${name}]`);
+  if (!ticked.size && one) return one.click();
+  if (ticked.size && many && !many.disabled) return many.click();
+  if (many) tell(ticked.size ? "The ticked jobs are no longer on this page: Shift+R shows what is there now." :
+    inRow("a.id") ? `This job cannot be moved so as it stands: no ${name} is offered in its row.` :
+    `Nothing to ${name}: tick jobs (x), or go to a row (j, k) first.`, "careful");
+}
 const go = (selector) => $(selector)?.click();
 // A time that is so long ago would be another one for whoever opens the link later.
 const AGO = /^-(\d{1,5})([smhd])$/;
@@ -376,12 +384,16 @@ async function copy(text, what) {
   let said = `${what} is copied.`;
   // Browsers let pages copy over https and on this machine only.
   try { await navigator.clipboard.writeText(text); } catch { said = `This browser lets no page copy here: ${text}`; }
-  say($("#live"), said);
-  const shown = document.createElement("p");
-  Object.assign(shown, { className: "notice", textContent: said });
-  shown.dataset.tone = "good";
-  $("#notice").replaceChildren(shown);
+  const shown = tell(said, "good");
   if (said.endsWith("is copied.")) setTimeout(() => shown.remove(), 5000);
+}
+function tell(text, tone) {
+  say($("#live"), text);
+  const shown = document.createElement("p");
+  Object.assign(shown, { className: "notice", textContent: text });
+  shown.dataset.tone = tone;
+  $("#notice").replaceChildren(shown);
+  return shown;
 }
 const copyLink = () => copy(fixedLink(), "The link");
 // A button of the filter that leads to a page of its own, with what was typed: nothing for htmx.

@@ -8,19 +8,21 @@ from queueapp.api import describe
 from queueapp.api.operation_schemas import told_filter
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
-from queueapp.jobs.operations import Counts, Operation
+from queueapp.jobs.operations import Counts, Operation, Undone
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 
 
-def listed(made: Operation) -> dict[str, Any]:
-    """An operation as the list shows it."""
+def listed(made: Operation, undone: Undone) -> dict[str, Any]:
+    """An operation, of which so much is ``undone``, as the list shows it."""
     due = made.how.get("available_at")
     return {
         "id": made.id,
         "state": made.state,
         "verb": made.verb,
         "undoes": made.undoes,
+        "undone_by": list(undone.by),
+        "undone": undone.moved,
         "filter": told_filter(made.where),
         "available_at": describe.instant(due) if due else None,
         "delay": made.how.get("delay_s"),
@@ -43,7 +45,7 @@ def listed(made: Operation) -> dict[str, Any]:
 def told(made: Operation, left: Counts) -> dict[str, Any]:
     """An operation by itself; ``left``: the jobs that it would still look at."""
     return {
-        **listed(made),
+        **listed(made, operations.undone_of(db.session(), [made])[made.id]),
         "counts": {
             status: {"count": made.counts.by_status.get(status, 0), "more": not made.counts.whole}
             for status in Status

@@ -56,6 +56,10 @@ class OperationSummary(Model):
     ]
     verb: Annotated[VerbName | Literal["undo"], _says("What is done to each job.")]
     undoes: Annotated[str | None, _says("Of an undo: the operation whose jobs it moves back.")]
+    undone_by: Annotated[
+        list[str], _says("The undos that have moved back jobs of it, the newest first.")
+    ]
+    undone: Annotated[int, _says("How many of its jobs they have moved back.")]
     filter: Annotated[
         dict[str, Any],
         _says("Which jobs; `status` has those of the statuses asked for that the verb can move."),

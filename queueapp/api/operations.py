@@ -52,9 +52,10 @@ def list_all() -> Response:
     queries.bound_reads(session)
     now = queries.database_now(session)
     found, older = operations.list_operations(session, now, before=query.before, limit=query.limit)
+    undone = operations.undone_of(session, found)
     return describe.json_answer(
         {
-            "items": [operation_answers.listed(made) for made in found],
+            "items": [operation_answers.listed(made, undone[made.id]) for made in found],
             "next": None if older is None else str(older),
         }
     )

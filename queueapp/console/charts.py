@@ -48,7 +48,8 @@ class Block:
 class Column:
     """What one line of the statistics tells, at its place.
 
-    ``counts``: jobs that ended and attempts that are to be repeated, a minute, by look.
+    ``counts``: jobs that ended and attempts that are to be repeated, by look; ``rates``: as many a
+    minute, as they are drawn.
     ``wait_s``: 95 of 100 that started waited no longer, None when none did; ``wait_y``: drawn.
     """
 
@@ -57,6 +58,7 @@ class Column:
     x: float
     width: float
     counts: dict[str, int]
+    rates: dict[str, int]
     blocks: tuple[Block, ...]
     wait_s: float | None
     wait_y: float | None
@@ -98,6 +100,11 @@ class Chart:
         return [self.from_ + (self.to - self.from_) * n / 4 for n in range(5)]
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether a column is drawn higher or lower than what it counts, which is told then."""
+        return any(column.counts != column.rates for column in self.columns)
+
+    @property
     def told(self) -> list[Told]:
         """Its marks in words, one for those beside each other that say the same."""
         alike = (list(same) for _, same in groupby(self.marks, key=lambda mark: mark.said))
@@ -116,10 +123,9 @@ def chart_of(
     """Lay out the last hour: one stacked column for each line of the statistics."""
     from_ = now - timedelta(seconds=HOUR_S)
     lines = [line for line in _merged(minutes) if line.at > from_]
-    rates = [_rates(line) for line in lines]
-    peak = max((sum(rate.values()) for rate in rates), default=0)
-    totals = {look: sum(line.count(end) for line in lines) for look, end in STACK.items()}
-    columns = [_column(line, rate, peak, from_) for line, rate in zip(lines, rates, strict=True)]
+    peak = max((sum(_rates(line).values()) for line in lines), default=0)
+    columns = [_column(line, peak, from_) for line in lines]
+    totals = {look: sum(column.counts[look] for column in columns) for look in STACK}
     drawn = [Mark(at, _x(at, from_), said) for at, said in marks if at > from_]
     return Chart(columns, sorted(drawn, key=lambda mark: mark.at), peak, totals, from_, now)
 
@@ -142,11 +148,14 @@ def _merged(minutes: Sequence[Minute]) -> Iterator[Minute]:
         yield reduce(together, held)
 
 
+def _counts(line: Minute) -> dict[str, int]:
+    return {look: line.count(end) for look, end in STACK.items()}
+
+
 def _rates(line: Minute) -> dict[str, int]:
     """Ends a minute, each that there was at least 1."""
     minutes = max((line.at - _begun(line)).total_seconds(), 1.0) / 60
-    counts = {look: line.count(end) for look, end in STACK.items()}
-    return {look: max(1, round(n / minutes)) if n else 0 for look, n in counts.items()}
+    return {look: max(1, round(n / minutes)) if n else 0 for look, n in _counts(line).items()}
 
 
 def _begun(line: Minute) -> datetime:
@@ -155,17 +164,18 @@ def _begun(line: Minute) -> datetime:
     return max(line.since, min(line.first_at or line.since, shortest))
 
 
-def _column(line: Minute, counts: dict[str, int], peak: int, from_: datetime) -> Column:
+def _column(line: Minute, peak: int, from_: datetime) -> Column:
     since = max(_begun(line), from_)
     x, end = _x(since, from_), _x(line.at, from_)
-    wait = p95_s(line.waits)
+    wait, rates = p95_s(line.waits), _rates(line)
     return Column(
         since,
         line.at,
         x,
         max(round(end - x - _GAP, 2), 1.0),
-        counts,
-        tuple(_blocks(counts, peak)),
+        _counts(line),
+        rates,
+        tuple(_blocks(rates, peak)),
         wait,
         None if wait is None else wait_y(wait),
     )
@@ -181,10 +191,10 @@ def wait_y(seconds: float) -> float:
     return round(HEIGHT * (1 - (min(step, _LAST_STEP) + 1) / (_LAST_STEP + 1)), 2)
 
 
-def _blocks(counts: dict[str, int], peak: int) -> Iterator[Block]:
+def _blocks(rates: dict[str, int], peak: int) -> Iterator[Block]:
     top = HEIGHT
     for look in STACK:
-        height = share(counts[look], peak)
+        height = share(rates[look], peak)
         if height:
             top -= height
             yield Block(look, round(max(top, 0.0), 2), height)

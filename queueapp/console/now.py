@@ -126,7 +126,7 @@ def _marks(facts: Facts, seen: Overview) -> Iterator[tuple[datetime, str]]:
     if facts.signs and facts.signs.deployed_at:
         yield facts.signs.deployed_at, "deploy"
     for act in seen.marks.value or ():
-        said = act.event.replace("_", " ").replace("op planned", "operation")
+        said = act.event.replace("_", " ").replace("op begun", "operation")
         kind = (act.scope or "").partition("kind:")[2]
         yield act.at, f"{said}{' ' + kind if kind else ''} by {act.actor}"
 

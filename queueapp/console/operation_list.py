@@ -18,7 +18,7 @@ from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
 from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.jobs import operations
-from queueapp.jobs.operations import Cursor, Operation, State
+from queueapp.jobs.operations import Cursor, Operation, State, Undone
 
 ROWS = 25
 # The style of each state: a tone of the style sheet, and a glyph.
@@ -42,6 +42,7 @@ class Row:
     left: str
     tone: str
     icon: str
+    undone: Undone
 
 
 @bp.get("/operations")
@@ -63,19 +64,20 @@ def operations_page() -> Response:
 def _context(session: Session, before: Cursor | None, now: datetime) -> Mapping[str, Any]:
     page = tried(session, operations.list_operations, now, before=before, limit=ROWS)
     found, older = page.value or ([], None)
+    undone = tried(session, operations.undone_of, found).value or {}
     return {
         "page": page,
-        "rows": [_row(made) for made in found],
+        "rows": [_row(made, undone.get(made.id, Undone())) for made in found],
         "older": older,
         "first_page": before is None,
     }
 
 
-def _row(made: Operation) -> Row:
+def _row(made: Operation, undone: Undone) -> Row:
     tone, icon = LOOKS[made.state]
     verb = WORDS[made.verb].button if made.undoes is None else f"Undo of {made.how['verb']}"
     asked = ", ".join(f"{name} {value}" for name, value in filter_of(made.asked))
     if made.undoes is not None:
         asked = f"what {made.undoes} did"
     left = f"{made.left:,}" if made.counts.whole else f"{count(made.left)}+"
-    return Row(made, verb, asked or "every job", left, tone, icon)
+    return Row(made, verb, asked or "every job", left, tone, icon, undone)

@@ -46,7 +46,7 @@ from queueapp.errors import (
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.database import Database
-from queueapp.jobs.operations import Mark, Operation
+from queueapp.jobs.operations import Mark, Operation, Undone
 from queueapp.jobs.queries import Pulse
 from queueapp.jobs.status import FINAL, Status
 
@@ -191,6 +191,7 @@ def _context(
         ids = tried(session, operations.sample_of, made, SAMPLE).value or []
     sample = queries.heads_of(session, ids)
     fates = fates_of(session, made)
+    undone = (tried(session, operations.undone_of, [made]).value or {}).get(made.id, Undone())
     alike = list_of(made.asked) if made.undoes is None else None
     limit = current_principal().most_jobs
     return {
@@ -209,9 +210,10 @@ def _context(
         "place_of_jobs": place,
         "fates": fates,
         "goes_on": any(name in OPEN for name, _ in fates.value or ()),
-        "no_undo": operations.why_not_undone(made) if made.is_over and made.moved else None,
+        "no_undo": _no_undo(made, undone),
+        "undone": undone,
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
-        "again_url": _again(made, alike),
+        "again_url": _again(made),
         "sample": [(job, shown_status(job, now)) for job in sample],
         "trials": [(trial, _standing(trial, now)) for trial in trials],
         "drives": drives,
@@ -221,11 +223,17 @@ def _context(
     }
 
 
-def _again(made: Operation, alike: Mapping[str, Any] | None) -> str | None:
-    """Where the rest of one that was stopped is planned."""
+def _again(made: Operation) -> str | None:
+    """Where the rest of one that was stopped is planned: the jobs that its verb can move."""
+    alike: Mapping[str, Any] | None = list_of(made.where) if made.undoes is None else None
     if made.state != "stopped" or alike is None:
         return None
-    return url_for(".new_operation", **alike, reason=made.reason)
+    return url_for(".new_operation", **alike, verb=made.verb, reason=made.reason)
+
+
+def _no_undo(made: Operation, undone: Undone) -> str | None:
+    """Why no undo is offered where something was moved."""
+    return operations.why_not_undone(made, undone) if made.is_over and made.moved else None
 
 
 def _may_move(made: Operation, now: datetime) -> bool:

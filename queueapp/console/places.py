@@ -76,7 +76,7 @@ KEYS = (
     Key(("Enter",), "open the row"),
     Key(("x",), "tick the row, with Shift from the last one"),
     Key(("a",), "tick the page"),
-    Key(("r", "c"), "retry, cancel: both ask first"),
+    Key(("r", "c"), "retry, cancel what is ticked, or the row: both ask first"),
     Key(("[", "]"), "newer, older page"),
     Key((".",), "pause the refresh, or go on"),
     Key(("Shift R",), "refresh now"),

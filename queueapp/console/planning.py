@@ -48,17 +48,17 @@ _MOMENT = timedelta(microseconds=1)
 def new_operation() -> AnyResponse:
     """Ask what is to be done to all jobs that match the address, and why.
 
-    ``?reason=``: what stands in its field at first.
+    ``?reason=``: what stands in its field at first; ``?verb=``: which one is offered first.
     """
     session = db.session()
     queries.bound_reads(session)
     args = MultiDict(request.args)
-    reason = args.pop("reason", "")[:REASON_LENGTH]
+    reason, verb = args.pop("reason", "")[:REASON_LENGTH], args.pop("verb", "")
     criteria = _criteria(session, args)
     if has_empty_fields(args) and not criteria.problems:
         # The form of the filter sends those that nobody filled in as well.
-        return redirect(criteria.url("console.new_operation", reason=reason))
-    return _ask(session, criteria, reason=reason)
+        return redirect(criteria.url("console.new_operation", reason=reason, verb=verb))
+    return _ask(session, criteria, reason=reason, meant=verb)
 
 
 @bp.post("/operations")
@@ -112,7 +112,16 @@ def _criteria(session: Session, args: MultiDict[str, str]) -> Criteria:
     return read_criteria(args, queries.database_now(session), for_all_readers())
 
 
-def _ask(session: Session, criteria: Criteria, form: Form = FRESH, *, reason: str = "") -> Response:
+def _ask(
+    session: Session,
+    criteria: Criteria,
+    form: Form = FRESH,
+    *,
+    reason: str = "",
+    meant: str = "",
+) -> Response:
+    """The question; ``meant``: the verb that comes first."""
+    order = sorted(ORDER, key=lambda verb: verb != meant)
     now = queries.database_now(session)
     number = None
     if not criteria.problems:
@@ -125,7 +134,8 @@ def _ask(session: Session, criteria: Criteria, form: Form = FRESH, *, reason: st
         number=number,
         scan_limit=queries.SCAN_LIMIT,
         wider=_wider(criteria),
-        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in ORDER},
+        verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in order},
+        meant=meant,
         needs_admin=_is_beyond(criteria),
         reason=reason,
         reason_length=REASON_LENGTH,

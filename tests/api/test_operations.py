@@ -656,6 +656,11 @@ def test_a_cancel_is_undone_by_another_operation(bulk: Operations, session: Sess
     assert made["others"] == {"changed": {"count": 1, "more": False}}
     assert bulk.show(origin)["state"] == "done"
     assert (done["state"], done["moved"], done["skipped"]) == ("done", 2, 0)
+    shown = bulk.show(origin)
+    assert (shown["undone_by"], shown["undone"]) == ([done["id"]], 2)
+    listed = {one["id"]: one for one in body(bulk.client.get("/api/operations"))["items"]}
+    told = [(one["undone_by"], one["undone"]) for one in listed.values()]
+    assert sorted(told) == [([], 0), ([done["id"]], 2)]
     assert bulk.moved(done) == ids[1:]
     rows = session.execute(sa.select(Job.status, Job.priority).order_by(Job.id)).all()
     assert [tuple(row) for row in rows] == [("queued", 4)] * 3

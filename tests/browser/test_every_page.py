@@ -134,6 +134,28 @@ def test_no_page_scrolls_sideways(
         assert page.evaluate(CUT) == [], f"{path}, all opened"
 
 
+def test_long_names_are_whole_on_a_phone(page: Page, live_server: str, session: Session) -> None:
+    kind = "invoices.reminders-and_dunning-letters.for_customers_abroad.once-a-month"
+    error = "ConnectionRefusedBecauseNobodyListensThereAnyMoreAtAllError"
+    make_job(session, Status.FAILED, kind=kind, error_class=error, error_message="no")
+    session.commit()
+    page.set_viewport_size({"width": 390, "height": 844})
+
+    page.goto(f"{live_server}/errors")
+    group = page.locator(".cause a").first.get_attribute("href")
+    for path in ("/errors", group, "/kinds", "/jobs", "/events"):
+        page.goto(f"{live_server}{path}")
+        names = page.locator("#panel :is(.kind, .error-class)", has_text="e").filter(visible=True)
+        assert names.count(), path
+        assert names.evaluate_all(SHORT) == [], path
+        assert width_of_content(page) <= 390, path
+
+
+# What shows less than it has.
+SHORT = """names => names.filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => one.textContent)"""
+
+
 @pytest.mark.postgresql("a sequence of ids")
 def test_the_longest_ids_stand_beside_their_kinds_on_a_phone(
     page: Page, live_server: str, session: Session

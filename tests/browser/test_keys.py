@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy.orm import Session
 
@@ -19,6 +20,9 @@ def test_rows_are_walked_ticked_opened_and_acted_on(
     for key in ("j", "j", "x", "k", "X"):
         page.keyboard.press(key)
     expect(page.locator("#ticked-count")).to_have_text("2 ticked:")
+    for key in ("x", "j", "x", "k"):
+        page.keyboard.press(key)
+    expect(page.locator("#ticked-count")).to_have_text("")
     page.keyboard.press("r")
     expect(page.locator("#dialog h2")).to_have_text(f"Retry job {ids[0]}?")
     page.keyboard.press("Escape")
@@ -30,6 +34,42 @@ def test_rows_are_walked_ticked_opened_and_acted_on(
     page.wait_for_url(f"{live_server}/jobs/{ids[1]}", wait_until="load")
     page.keyboard.press("r")
     expect(page.locator("#dialog h2")).to_have_text(f"Retry job {ids[1]}?")
+
+
+@pytest.mark.parametrize(("key", "verb"), [("r", "Retry"), ("c", "Cancel")])
+def test_a_verb_is_for_the_ticked_jobs_wherever_the_focus_is(
+    page: Page, live_server: str, session: Session, key: str, verb: str
+) -> None:
+    status = Status.FAILED if verb == "Retry" else Status.HELD
+    for _ in range(4):
+        make_job(session, status)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+
+    for pressed in ("j", "x", "j", "j", "Shift+X", "j", key):
+        page.keyboard.press(pressed)
+    expect(page.locator("#dialog h2")).to_have_text(f"{verb} 3 jobs?")
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+
+    page.reload()
+    page.keyboard.press("a")
+    page.keyboard.press(key)
+    expect(page.locator("#dialog h2")).to_have_text(f"{verb} 4 jobs?")
+
+
+def test_a_verb_that_has_no_job_says_so(page: Page, live_server: str, session: Session) -> None:
+    make_job(session, Status.SUCCEEDED)
+    session.commit()
+    page.goto(f"{live_server}/jobs")
+
+    page.keyboard.press("r")
+    expect(page.locator("#notice")).to_contain_text("Nothing to retry: tick jobs")
+    expect(page.locator("#live")).to_contain_text("Nothing to retry: tick jobs")
+    page.keyboard.press("j")
+    page.keyboard.press("c")
+    expect(page.locator("#notice")).to_contain_text("no cancel is offered in its row")
+    expect(page.locator("#dialog")).to_be_hidden()
 
 
 def test_places_are_reached_by_two_keys(page: Page, live_server: str) -> None:

@@ -61,7 +61,18 @@ def test_a_line_stands_where_its_time_is_and_as_wide_as_it_lasted() -> None:
     assert first.x + first.width == pytest.approx(WIDTH / 2, abs=4)
     assert second.x == pytest.approx(WIDTH * 0.95)
     # By the minute, so that widths do not make it look busier.
-    assert second.counts["succeeded"] == 100
+    assert second.rates["succeeded"] == 100
+
+
+def test_each_line_tells_what_was_counted_so_that_all_add_up_to_the_sums() -> None:
+    drawn = chart(line(2, 200, 0, 31, 20, span_s=58), line(1, 219, 2, 3), line(0, 9, span_s=90))
+
+    assert [column.counts["succeeded"] for column in drawn.columns] == [200, 219, 9]
+    assert [column.rates["succeeded"] for column in drawn.columns] == [207, 219, 6]
+    for look, total in drawn.totals.items():
+        assert total == sum(column.counts[look] for column in drawn.columns)
+    assert drawn.is_scaled
+    assert not chart(line(1, 219), line(0, 9)).is_scaled
 
 
 def test_lines_that_follow_within_a_minute_are_drawn_as_one() -> None:
@@ -89,7 +100,7 @@ def test_a_line_behind_a_gap_is_as_wide_as_the_time_it_tells_of() -> None:
 
     assert begun.x == pytest.approx(WIDTH * 3500 / 3600, abs=0.01)
     assert at_once.x == WIDTH * 59 / 60
-    assert [one.counts["succeeded"] for one in (begun, at_once)] == [18, 30]
+    assert [one.rates["succeeded"] for one in (begun, at_once)] == [18, 30]
 
 
 def test_the_axis_is_the_hour_whatever_was_counted() -> None:

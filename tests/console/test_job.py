@@ -119,6 +119,19 @@ def test_a_long_history_shows_its_end_and_leads_to_the_rest(
     assert "handed back 110 times" in words(page)
 
 
+def test_a_job_that_nobody_has_claimed_says_what_the_ledger_has_of_it(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, available_at=datetime(2030, 1, 1, tzinfo=UTC))
+    transitions.hold(session, [job.id], actor="user:ana")
+    session.commit()
+
+    shown = words(console.get(f"/jobs/{job.id}"))
+
+    assert "No attempt is among the 2 events below." in shown
+    assert "The ledger has nothing" not in shown
+
+
 def test_a_job_asked_to_stop_is_not_asked_again(console: Console, session: Session) -> None:
     job = make_job(session, Status.RUNNING)
     transitions.cancel(session, [job.id], actor="user:ana")

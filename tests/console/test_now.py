@@ -159,6 +159,7 @@ def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: 
     page = console.get("/")
 
     assert words(page).count(" 7 0 40 2 4.10 s") == 3
+    assert "Columns are drawn per minute" not in words(page)
     assert page.count("<g data-minute") == 3
     # What fails and is to be tried again is a part of the picture, with a name.
     plot = page.partition("<g data-minute")[2].partition("</svg>")[0]
@@ -166,6 +167,22 @@ def test_the_charts_have_a_table_with_the_same_numbers(console: Console, scene: 
     assert "failed, to be retried 120" in words(page)
     assert "failed for good 6" in words(page)
     assert "95 of 100 waited at most 4.10 s" in words(page)
+
+
+def test_a_line_that_is_no_minute_long_tells_what_was_counted_and_how_it_is_drawn(
+    console: Console, scene: Scene
+) -> None:
+    scene.minutes(1, upto=40, succeeded=7)
+    scene.minutes(1, upto=10, succeeded=7)
+    make_job(scene.session)
+    scene.session.commit()
+
+    page = console.get("/")
+
+    assert "Columns are drawn per minute" in words(page)
+    drawn = re.findall(r": (\d+) succeeded;[^<]*?(; drawn as .*)?</title>", page)
+    assert drawn == [("7", ""), ("7", "; drawn as 14 a minute")]
+    assert "succeeded 14" in words(page)
 
 
 def test_what_is_counted_now_and_what_once_a_minute_say_so(console: Console, scene: Scene) -> None:

@@ -292,3 +292,29 @@ def test_the_plan_of_the_rest_begins_with_the_same_reason(
 
     assert 'name="reason" maxlength="500" value="&lt;it&gt; is back"' in asked
     assert "reason" not in words(asked).partition("as a list")[0]
+
+
+def test_the_plan_of_the_rest_begins_with_the_same_verb_and_the_jobs_it_moves(
+    console: Console, session: Session, slowly: None
+) -> None:
+    for _ in range(4):
+        make_job(session, Status.HELD, priority=8)
+    for status in (Status.QUEUED, Status.FAILED):
+        make_job(session, status, priority=8)
+    session.commit()
+    found = operations.survey(session, "unhold", JobFilter(priority=8))
+    made = operations.plan(session, found, how={}, actor="user:ana", reason="over")
+    session.commit()
+    console.post(f"/operations/{made.id}/apply")
+    console.post(f"/operations/{made.id}/stop")
+
+    [again] = re.findall(r'href="([^"]+)">Plan the rest', console.get(f"/operations/{made.id}"))
+    asked = console.get(html.unescape(again))
+
+    assert "2 jobs match" in words(asked)
+    assert re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)"', asked)[-2:] == [
+        ("status", "held"), ("priority", "8"),
+    ]  # fmt: skip
+    verbs = re.findall(r'<button class="button([^"]*)" name="verb" value="(\S+)"', asked)
+    assert verbs[0] == (" button--main", "unhold")
+    assert sum(look == " button--main" for look, _ in verbs) == 1

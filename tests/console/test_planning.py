@@ -256,6 +256,29 @@ def test_an_operation_is_undone_from_its_page(console: Console, session: Session
     assert "at their former place in the line" in page
     assert "Done: 2 jobs put back" in words(console.get(first.location))
     assert rows(session) == [("queued", 4)] * 3
+    number, origin = (one.rsplit("/", 1)[1] for one in (first.location, address))
+    assert f"Undone in part by {number} : 2 of 3 jobs put back." in words(console.get(address))
+    row = console.get("/operations").split(f'id="operation-{origin}"')[1].split("</tr>")[0]
+    assert "undone in part" in words(row)
+
+
+def test_an_operation_that_was_undone_whole_says_so_and_offers_no_other_undo(
+    console: Console, session: Session
+) -> None:
+    jobs(session, 2)
+    address = plan(console, kind="demo.echo")
+    console.post(f"{address}/apply")
+    undo = console.post(f"{address}/undo", reason="a slip").location
+    assert "Undone" not in words(console.get(address))
+    console.post(f"{undo}/apply")
+
+    page, number = console.get(address), undo.rsplit("/", 1)[1]
+
+    assert f"Undone by {number} : 2 of 2 jobs put back." in words(page)
+    assert f'href="{undo}"' in page
+    assert f"It has been undone by {number}: each of its jobs is back." in words(page)
+    assert 'id="undo"' not in page
+    assert console.post(f"{address}/undo", reason="again").status_code == 409
 
 
 def test_the_jobs_that_were_moved_are_shown_page_by_page(

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, operations, queries, transitions
+from queueapp.jobs.operations import driver
 from queueapp.jobs.queries import JobFilter, actions
 from queueapp.jobs.status import Event, Status
 from tests.factories import HOLDER, claim_one, make_job, outcome
@@ -49,6 +50,27 @@ def test_moves_of_jobs_crowd_no_mark_of_the_hour_out(session: Session) -> None:
 
     assert "queue_paused" not in {event for event, *_ in told(session)}
     assert [mark.event for mark in queries.marks_of_hour(session)] == ["queue_paused"]
+
+
+def test_an_operation_is_a_mark_once_it_is_begun_and_its_plan_is_none(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 1)
+    for _ in range(2):
+        make_job(session, Status.FAILED)
+    survey = operations.survey(session, "retry", JobFilter(status=(Status.FAILED,)))
+    made, _ = (
+        operations.plan(session, survey, how={}, actor="user:ana", reason="again") for _ in range(2)
+    )
+    session.commit()
+    assert queries.marks_of_hour(session) == []
+
+    for actor in ("user:bo", "user:cy"):
+        operations.step(session, made.id, actor=actor, via="console")
+        session.commit()
+
+    marks = [(mark.event, mark.actor) for mark in queries.marks_of_hour(session)]
+    assert marks == [("op_begun", "user:bo")]
 
 
 def test_all_batches_of_an_operation_are_one_line_beside_its_plan(session: Session) -> None:

@@ -14,7 +14,7 @@ from queueapp import handlers
 from queueapp.errors import NotUndoable
 from queueapp.jobs import audit, operations, queries, transitions
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.operations import Operation, driver, planning
+from queueapp.jobs.operations import Operation, Undone, driver, planning, undone
 from queueapp.jobs.operations import undo as way_back
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Event, Status
@@ -200,6 +200,31 @@ def test_it_goes_a_batch_at_a_time_and_counts_a_look_at_a_time(
     assert [place[0] for place in undo.places(ids)] == ["queued"] * 5
 
 
+def test_an_operation_knows_by_which_others_it_was_undone(undo: Undo, session: Session) -> None:
+    ids = [make_job(session).id for _ in range(3)]
+    session.commit()
+    origin, other = undo.do("hold"), undo.do("unhold")
+    undone = operations.undone_of(session, [origin, other])
+    assert (undone[origin.id].by, undone[other.id].by) == ((), ())
+
+    transitions.hold(session, ids[:1], actor="user:bob")
+    session.commit()
+    first = undo.apply(undo.plan(other))
+    undo.plan(other)  # which nobody begins
+    so_far = operations.undone_of(session, [other, origin])
+    assert so_far == {origin.id: Undone(), other.id: Undone((first.id,), 2)}
+
+
+def test_what_is_back_whole_is_not_undone_again(undo: Undo, session: Session) -> None:
+    make_job(session)
+    session.commit()
+    origin = undo.do("cancel")
+    done = undo.apply(undo.plan(origin))
+
+    with pytest.raises(NotUndoable, match=f"it has been undone by {done.id}"):
+        operations.survey_undo(session, origin)
+
+
 def test_there_is_no_way_back_from_some(undo: Undo, session: Session) -> None:
     make_job(session, Status.FAILED)
     session.commit()
@@ -243,12 +268,14 @@ def test_what_it_reads_is_found_by_probes(worker: sa.Connection) -> None:
     with (
         Prepared(worker, "own", way_back._OWN) as asked,
         Prepared(worker, "next", way_back._NEXT) as walked,
+        Prepared(worker, "undos", undone._UNDOS) as named,
     ):
         worker.execute(sa.text(FILLED))
 
-        found = [asked.run(**own), walked.run(**lines)]
+        plans = {"since": since, "ids": ["0" * 16]}
+        found = [asked.run(**own), walked.run(**lines), named.run(**plans)]
 
-    for plan, by in zip(found, ("job_id = ", "scope = "), strict=True):
+    for plan, by in zip(found, ("job_id = ", "scope = ", "event = "), strict=True):
         assert plan.scans("Seq Scan") == []
         looks = [node for node in plan.nodes if "Index Name" in node]
         assert looks

@@ -20,6 +20,7 @@ from queueapp.jobs.operations.planning import (
 )
 from queueapp.jobs.operations.state import Operation, State, find, known_id
 from queueapp.jobs.operations.undo import ASKED_TO_STOP, CHANGED, UNDO
+from queueapp.jobs.operations.undone import Undone, undone_of
 from queueapp.jobs.operations.verbs import VERBS
 from queueapp.jobs.operations.walk import Counts, statuses_of
 
@@ -36,6 +37,7 @@ __all__ = [
     "State",
     "Terms",
     "Trial",
+    "Undone",
     "advance",
     "count",
     "find",
@@ -54,5 +56,6 @@ __all__ = [
     "survey",
     "survey_undo",
     "trials_of",
+    "undone_of",
     "why_not_undone",
 ]

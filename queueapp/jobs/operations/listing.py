@@ -93,13 +93,18 @@ def list_operations(
         if len(plans) > limit:
             break
     shown = plans[:limit]
-    lines: dict[str, dict[Event, Any]] = {}
-    scopes, planned = [row.scope for row in shown], [row.created_at for row in shown]
-    for row in run(database, _LINES_OF_MANY, scopes=scopes, planned=planned) if shown else ():
-        lines.setdefault(row.scope, {})[Event(row.event)] = row
-    found = [one for scope in dict.fromkeys(scopes) if (one := _readable(scope, lines[scope]))]
     more = len(plans) > limit
-    return found, Cursor(shown[-1].created_at, shown[-1].id) if more else None
+    last = Cursor(shown[-1].created_at, shown[-1].id) if more else None
+    return readable(database, shown), last
+
+
+def readable(database: Database, plans: Sequence[Any]) -> list[Operation]:
+    """The operations of the lines of some plans (``scope``, ``created_at``), in their order."""
+    lines: dict[str, dict[Event, Any]] = {}
+    scopes, planned = [row.scope for row in plans], [row.created_at for row in plans]
+    for row in run(database, _LINES_OF_MANY, scopes=scopes, planned=planned) if plans else ():
+        lines.setdefault(row.scope, {})[Event(row.event)] = row
+    return [one for scope in dict.fromkeys(scopes) if (one := _readable(scope, lines[scope]))]
 
 
 def _readable(scope: str, lines: Mapping[Event, Any]) -> Operation | None:

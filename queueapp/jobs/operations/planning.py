@@ -24,6 +24,7 @@ from queueapp.jobs.operations.state import (
     written_tally,
 )
 from queueapp.jobs.operations.undo import Trail
+from queueapp.jobs.operations.undone import Undone, undone_of
 from queueapp.jobs.operations.walk import NO_JOBS, Counts, Place, Tally, rest_of, statuses_of
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.queries.candidates import bounds_of
@@ -105,7 +106,7 @@ def survey_undo(session: Session, origin: Operation) -> Survey:
 
     Raises NotUndoable: there is no way back from its verb, or not yet, or nobody knows its jobs.
     """
-    if refusal := why_not_undone(origin):
+    if refusal := why_not_undone(origin, undone_of(session, [origin])[origin.id]):
         raise NotUndoable(refusal, operation=origin.id)
     since = origin.planned_at - LONGEST_TRANSACTION
     trail = Trail(origin.id, origin.verb, since)
@@ -118,12 +119,16 @@ def survey_undo(session: Session, origin: Operation) -> Survey:
     return Survey(undo.UNDO, nothing, nothing, upto, tally, "", origin.id, how)
 
 
-def why_not_undone(made: Operation) -> str | None:
-    """Why an operation cannot be undone, for people; None if it can."""
+def why_not_undone(made: Operation, undone: Undone) -> str | None:
+    """Why an operation, of which so much is ``undone``, cannot be undone, for people; None if it
+    can.
+    """
     if made.verb in NEVER:
         return NEVER[made.verb]
     if not made.is_over:
         return "it is not over: stop it first"
+    if undone.by and undone.moved >= made.moved:
+        return f"it has been undone by {', '.join(undone.by)}: each of its jobs is back"
     return None if made.moved else "it has moved no job"
 
 

@@ -53,12 +53,13 @@ FROM (SELECT * FROM moved UNION ALL SELECT * FROM control) both_
 ORDER BY at DESC, id DESC LIMIT %(limit)s
 """
 
-# What people did to the queue in the hour of the charts: no job moved by hand crowds it out.
+# What people did to the queue in the hour of the charts: no job moved by hand crowds it out. A plan
+# changes nothing before somebody begins it; who goes on with one that is begun begins no other.
 _MARKS = """
 SELECT id, created_at AS at, event, actor, NULL AS reason, 0 AS jobs, NULL AS job_id,
   NULL AS operation, scope
 FROM job_events
-WHERE job_id IS NULL AND event = ANY(%(events)s)
+WHERE job_id IS NULL AND event = ANY(%(events)s) AND data->>'begun_by' IS NULL
   AND created_at >= statement_timestamp() - interval '1 hour'
 ORDER BY id DESC LIMIT %(limit)s
 """
@@ -100,7 +101,7 @@ def last_actions(database: Database, limit: int = 10) -> Sequence[Action]:
 
 
 def marks_of_hour(database: Database, limit: int = 60) -> Sequence[Action]:
-    """The pauses, holds and planned operations of the last hour, newest first."""
-    events = [str(event) for event in (*SWITCHES, Event.OP_PLANNED)]
+    """The pauses, holds and operations that were begun of the last hour, newest first."""
+    events = [str(event) for event in (*SWITCHES, Event.OP_BEGUN)]
     rows: Any = run(database, _MARKS, events=events, limit=limit)
     return [Action(**row._asdict()) for row in rows]

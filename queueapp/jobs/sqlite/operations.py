@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queueapp.jobs.operations import canary, driver, listing, planning, state, undo
+from queueapp.jobs.operations import canary, driver, listing, planning, state, undo, undone
 from queueapp.jobs.sqlite.replacements import reworded
 
 _LINES = """
@@ -77,6 +77,16 @@ JOIN job_events l ON l.id = (
   WHERE e.job_id = a.value AND e.event NOT IN ('stale_write_rejected', 'cloned'))
 WHERE l.data ->> 'operation' = :operation
 ORDER BY a.value
+""",
+)
+
+reworded(
+    undone._UNDOS,
+    """
+SELECT scope, created_at FROM job_events
+WHERE job_id IS NULL AND event = 'op_planned' AND created_at >= :since
+  AND data ->> '$.undoes' IN (SELECT value FROM json_each(:ids))
+ORDER BY id DESC LIMIT 200
 """,
 )
 

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from queueapp import create_app
 from queueapp.connections.bounded import NoAnswer
 from queueapp.error_handlers.faults import problem_of
 from queueapp.shared import Snapshot
@@ -32,6 +33,24 @@ def test_state_of_the_database_is_told_as_unavailable(state: str) -> None:
 )
 def test_no_answer_and_no_connection_are_told_alike(raised: Exception) -> None:
     assert problem_of(raised).status == 503
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "the local PostgreSQL under instance/ does not answer: end the command"),
+        ("postgresql://db/queue", "the database does not answer: check DATABASE_URL, or try again"),
+    ],
+)
+def test_it_says_what_starts_the_database_again(url: str, said: str) -> None:
+    app = create_app({"DATABASE_URL": url})
+
+    with app.app_context():
+        problem = problem_of(psycopg.OperationalError("connection refused"))
+
+    assert problem.detail.startswith(said)
+    assert problem.detail.endswith(", or try again")
+    assert ("DATABASE_URL" in problem.detail) is bool(url)
 
 
 def test_fault_of_ours_is_not_told_as_one_of_the_database() -> None:

@@ -86,7 +86,14 @@ def plan() -> Response:
     found = operations.survey(session, body.verb, where)
     session.rollback()
     made = operations.plan(
-        session, found, how=how, actor=actor, reason=body.reason, canary=canary, key=key
+        session,
+        found,
+        how=how,
+        actor=actor,
+        reason=body.reason,
+        canary=canary,
+        key=key,
+        via="api",
     )
     session.commit()
     return _planned(made)
@@ -115,7 +122,9 @@ def undo(operation_id: str) -> Response:
         return _replayed(made, asked)
     queries.bound_reads(session)
     found = operations.survey_undo(session, operations.find(session, number))
-    made = operations.plan(session, found, how={}, actor=actor, reason=body.reason, key=key)
+    made = operations.plan(
+        session, found, how={}, actor=actor, reason=body.reason, key=key, via="api"
+    )
     session.commit()
     return _planned(made)
 

@@ -119,7 +119,7 @@ def apply(operation_id: str) -> Response:
 def stop(operation_id: str) -> Response:
     """Stop an operation for good; what it has moved stays moved."""
     number, reason, session = operations.known_id(operation_id), read_reason(), db.session()
-    operations.stop(session, number, actor=current_principal().actor, reason=reason)
+    operations.stop(session, number, actor=current_principal().actor, reason=reason, via="api")
     session.commit()
     return shown(number)
 

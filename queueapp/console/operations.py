@@ -117,7 +117,7 @@ def stop_operation(operation_id: str) -> AnyResponse:
     """Stop an operation for good."""
     session, number = db.session(), operations.known_id(operation_id)
     actor = current_principal().actor
-    operations.stop(session, number, actor=actor, reason=given_reason() or None)
+    operations.stop(session, number, actor=actor, reason=given_reason() or None, via="console")
     session.commit()
     return redirect(url_for(".operation", operation_id=number), 303)
 

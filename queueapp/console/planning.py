@@ -102,7 +102,9 @@ def undo_operation(operation_id: str) -> AnyResponse:
     made, free = _of_form(session, f"undo {origin.id} {reason}")
     if made is None:
         found, actor = operations.survey_undo(session, origin), current_principal().actor
-        made = operations.plan(session, found, how={}, actor=actor, reason=reason, key=free)
+        made = operations.plan(
+            session, found, how={}, actor=actor, reason=reason, key=free, via="console"
+        )
         session.commit()
     return redirect(url_for(".operation", operation_id=made.id), 303)
 
@@ -178,7 +180,14 @@ def planned(
     session.rollback()
     actor = current_principal().actor
     made = operations.plan(
-        session, found, how=how or {}, actor=actor, reason=reason, canary=canary, key=free
+        session,
+        found,
+        how=how or {},
+        actor=actor,
+        reason=reason,
+        canary=canary,
+        key=free,
+        via="console",
     )
     session.commit()
     return made

@@ -12,11 +12,12 @@ from http import HTTPStatus
 from typing import Any
 
 import psycopg
-from flask import request
+from flask import current_app, has_app_context, request
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
+from queueapp.connections import address_of
 from queueapp.errors import (
     BadRequest,
     BodyTooLarge,
@@ -107,8 +108,18 @@ def _of_database(origin: psycopg.Error) -> QueueError | None:
     if not isinstance(origin, psycopg.OperationalError | psycopg.InterfaceError):
         return None
     if state is None or state.startswith(("08", "28", "3D", "57P")):
-        return _unavailable("the database does not answer: check DATABASE_URL, or try again")
+        return _unavailable(f"{_no_answer()}, or try again")
     return _unavailable("the database could not do this just now; try again")
+
+
+def _no_answer() -> str:
+    """Who does not answer, and what to do: without DATABASE_URL it is a server of our own."""
+    if has_app_context() and address_of(current_app).is_local:
+        return (
+            "the local PostgreSQL under instance/ does not answer: end the command that runs here"
+            " (flask demo, flask run) and start it again, which starts PostgreSQL too"
+        )
+    return "the database does not answer: check DATABASE_URL"
 
 
 def _of_sqlite(origin: sqlite3.OperationalError) -> QueueError | None:

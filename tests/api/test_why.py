@@ -386,6 +386,39 @@ def test_busy_threads_are_told_with_the_longest_runner(
     assert (why.rule(job.id), also(why(job.id))) == ("jobs_ahead", ["slots_busy"])
 
 
+def test_a_start_is_not_promised_by_a_rate_that_is_over(
+    why: Asker, session: Session, workers: Workers
+) -> None:
+    worker = workers.sign(concurrency=2)
+    run_two_and_tell(session, [make_job(session).id for _ in range(2)])
+    long_runs = [claim_one(session, make_job(session).id, worker.terms.holder) for _ in range(2)]
+    make_job(session)
+    job = make_job(session)
+    session.commit()
+    promised = why(job.id)
+    assert (promised["rule"], also(promised)) == ("jobs_ahead", ["slots_busy"])
+    assert promised["evidence"]["estimate_s"] == pytest.approx(60, rel=0.1)
+
+    # At two claims a minute two threads have had two jobs each in two minutes.
+    for each in long_runs:
+        put_back(session, each.id, 130)
+    age(session, Event.CLAIMED, 130)
+    stuck = why(job.id)
+    assert (stuck["rule"], also(stuck)) == ("slots_busy", [])
+    assert stuck["evidence"]["ahead"] == 1
+    assert stuck["evidence"]["last_claim_s"] == pytest.approx(130, abs=20)
+    assert "for 2 min" in stuck["sentence"]
+    assert "nothing has been claimed for 2 min" in stuck["sentence"]
+    assert stuck["sentence"].endswith("and 1 job stands before it.")
+
+    # A thread is free, and still nothing is claimed.
+    transitions.settle(session, [outcome(long_runs[0])], actor=worker.terms.actor)
+    session.commit()
+    found = why(job.id)
+    assert (found["rule"], found["evidence"]["estimate_s"]) == ("jobs_ahead", None)
+    assert "when it starts is unknown: nothing has been claimed for 2 min" in found["sentence"]
+
+
 def test_a_running_job_tells_of_its_lease_and_its_progress(
     why: Asker, session: Session, workers: Workers
 ) -> None:
@@ -531,7 +564,8 @@ def test_what_it_reads_follows_the_bound_and_not_the_queue(
     given = {
         "job_id": last.id, "events": statement.EVENTS,
         "most_workers": 100, "most_running": 100, "most_ahead": 101, "rate_lines": 6,
-        "run_lines": 120, **facts.days_around(last.created_at, last.created_at),
+        "run_lines": 120, "tail": statement.TAIL,
+        **facts.days_around(last.created_at, last.created_at),
     }  # fmt: skip
     read = []
     with workers.engine.connect() as connection:

@@ -64,6 +64,13 @@ def test_a_listed_proxy_says_who_it_is(client: FlaskClient, peer: str) -> None:
     assert made.json["producer"] == "user:ana"
 
 
+def test_the_first_job_over_http_is_shown_with_the_token_that_it_takes(client: FlaskClient) -> None:
+    page = ask(client).text
+
+    assert "  -H 'Authorization: Bearer TOKEN' \\\n  -H 'Content-Type: application/json'" in page
+    assert "flask token new shop --role producer" in page
+
+
 def test_the_entry_says_what_they_may(client: FlaskClient) -> None:
     assert ask(client, "ben@example.com").status_code == 200
     assert ask(client, "ben@example.com", path="/jobs/1/retry", method="POST").status_code == 403

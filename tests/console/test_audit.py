@@ -87,6 +87,30 @@ def test_who_confirms_a_canary_is_on_the_page_in_files_and_at_the_operation(
     assert "stopped by user:local , " in words(console.get(f"/operations/{made.id}"))
 
 
+def test_every_line_of_an_operation_says_on_which_surface_it_was_made(
+    console: Console, client: FlaskClient, session: Session
+) -> None:
+    for _ in range(2):
+        make_job(session, Status.FAILED)
+    session.commit()
+    asked = {"verb": "retry", "filter": {"status": ["failed"]}, "reason": "it is back"}
+    stopped, done = (client.post("/api/operations", json=asked).get_json()["id"] for _ in "ab")
+    client.post(f"/api/operations/{stopped}/stop", json={})
+    client.post(f"/api/operations/{done}/apply")
+
+    rows = list(csv.DictReader(io.StringIO(client.get("/audit.csv").text)))
+    assert {row["verb"]: row["via"] for row in rows} == {
+        "plan": "api", "begin": "api", "finish": "api", "stop": "api",
+    }  # fmt: skip
+
+    made = console.post("/operations", verb="retry", reason="once more").headers["Location"]
+    console.post(f"{made}/stop")
+    rows = list(csv.DictReader(io.StringIO(client.get("/audit.csv").text)))
+    assert [(row["verb"], row["via"]) for row in rows[:2]] == [
+        ("stop", "console"), ("plan", "console"),
+    ]  # fmt: skip
+
+
 def test_the_address_narrows_it_and_times_become_those_of_everybody(
     console: Console, client: FlaskClient, operation: str
 ) -> None:

@@ -30,6 +30,7 @@ from tests.console.hostile import TEXT
 from tests.factories import make_job
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
+from tests.live.processes import until
 from tests.scenes import ago
 from tests.sqlite import migrated
 
@@ -270,6 +271,31 @@ def test_autovacuum_that_is_off_is_bad(console: Console, session: Session) -> No
 
     assert said.startswith("bad Dead rows Autovacuum is turned off for jobs")
     assert "Next: Turn it on again: ALTER TABLE jobs RESET (autovacuum_enabled);" in said
+
+
+def test_few_dead_rows_of_which_autovacuum_is_due_say_why_that_is_well(
+    console: Console, session: Session
+) -> None:
+    make_job(session)
+    session.commit()
+    soon = "autovacuum_vacuum_threshold = 3, autovacuum_vacuum_scale_factor = 0"
+    back = "autovacuum_vacuum_threshold, autovacuum_vacuum_scale_factor"
+
+    def due() -> str | None:
+        # A real autovacuum may come between.
+        session.execute(sa.update(Job).values(priority=Job.priority + 1))
+        session.commit()
+        session.execute(sa.text("SELECT pg_stat_force_next_flush()"))
+        session.commit()
+        said = reading(console.get("/system"), "dead_rows")
+        return said if "autovacuum is due" in said else None
+
+    with changed(session, f"ALTER TABLE jobs SET ({soon})", f"ALTER TABLE jobs RESET ({back})"):
+        said = until(due, "autovacuum is due")
+
+    assert said.startswith("ok Dead rows Few enough dead rows: ")
+    assert "; autovacuum is due, from 3 in jobs on" in said
+    assert "it is late from 10,000 in jobs on" in said
 
 
 def test_a_server_that_takes_no_writes_says_so(database_url: str) -> None:

@@ -19,6 +19,7 @@ from queueapp.commands.demo.filling import fill
 from queueapp.commands.demo.incidents import incident
 from queueapp.commands.demo.processes import Running
 from queueapp.commands.demo.receiver import Receiver
+from queueapp.commands.demo.refusals import Refusals
 from queueapp.commands.parameters import Duration
 
 _FIRST_JOBS = 25
@@ -102,6 +103,11 @@ def _settings(receiver: Receiver) -> dict[str, str]:
 
 def _feed(run: Running, receiver: str, duration: float | None) -> None:
     """Post jobs, report and keep all running until a signal or the end of ``duration``."""
+    with closing(Refusals()) as refusals:
+        _go_on(run, receiver, duration, refusals)
+
+
+def _go_on(run: Running, receiver: str, duration: float | None, refusals: Refusals) -> None:
     begun = reported = time.monotonic()
     for number, job in enumerate(stream.jobs(receiver, random.Random())):  # noqa: S311
         if run.stop.wait(0 if number < _FIRST_JOBS else random.uniform(0.5, 1.5) * _EVERY_S):  # noqa: S311
@@ -110,20 +116,19 @@ def _feed(run: Running, receiver: str, duration: float | None) -> None:
         if duration is not None and now - begun >= duration:
             return
         run.keep_running()
-        _post(run, job)
+        refusals.note(_post(run, job))
         if now - reported >= _REPORT_EVERY_S:
             reported = now
             _report(run)
 
 
-def _post(run: Running, job: stream.Job) -> None:
+def _post(run: Running, job: stream.Job) -> str | None:
+    """Post one job; why it was not taken, None where it was."""
     try:
         answer = run.http.request("POST", f"{run.url}/api/jobs", json=job)
     except urllib3.exceptions.HTTPError as error:
-        click.echo(f"  the web process does not answer: {type(error).__name__}")
-        return
-    if answer.status >= 300:
-        click.echo(f"  a job was refused: {answer.json()['detail']}")
+        return f"the web process does not answer: {type(error).__name__}"
+    return f"a job was refused: {answer.json()['detail']}" if answer.status >= 300 else None
 
 
 def _report(run: Running) -> None:

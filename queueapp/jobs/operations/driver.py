@@ -105,14 +105,22 @@ def advance(database: Database, operation_id: str, *, actor: str) -> Operation:
     return _next_batch(database, operation, actor=actor, via="worker")
 
 
-def stop(database: Database, operation_id: str, *, actor: str, reason: str | None) -> Operation:
+def stop(
+    database: Database,
+    operation_id: str,
+    *,
+    actor: str,
+    reason: str | None,
+    via: str | None = None,
+) -> Operation:
     """Let no further batch begin; one that is at work is completed. What is over stays as it is.
 
     Raises OperationNotFound.
     """
     find(database, operation_id)
     if not _is_stopped(database, operation_id):
-        _record(database, Event.OP_STOPPED, operation_id, actor=actor, reason=reason, data={})
+        told = {"via": via} if via else {}
+        _record(database, Event.OP_STOPPED, operation_id, actor=actor, reason=reason, data=told)
     return find(database, operation_id)
 
 
@@ -160,7 +168,8 @@ def _next_batch(database: Database, operation: Operation, *, actor: str, via: st
         _record(database, event, operation.id, actor=actor, data=come)
     is_last = after >= operation.upto and not _is_stopped(database, operation.id)
     if is_last:
-        event, come["skipped"] = Event.OP_DONE, _skipped(operation, come["moved"])
+        event = Event.OP_DONE
+        come |= {"skipped": _skipped(operation, come["moved"]), "via": via}
     if event is not Event.OP_CANARY:
         # Which jobs: for whoever asks what became of them, and for the way back.
         _record(database, event, operation.id, actor=actor, data={**come, "jobs": now})
@@ -190,7 +199,8 @@ def _judge(database: Database, operation: Operation, *, actor: str) -> Operation
 
 
 def _end_for(database: Database, operation: Operation, verdict: Verdict, *, actor: str) -> None:
-    _record(database, Event.OP_STOPPED, operation.id, actor=actor, reason=verdict, data={})
+    told = {"via": "worker"}
+    _record(database, Event.OP_STOPPED, operation.id, actor=actor, reason=verdict, data=told)
 
 
 def _lock_next(database: Database, operation: Operation, size: int) -> tuple[list[int], int]:

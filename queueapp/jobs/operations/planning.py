@@ -141,11 +141,13 @@ def plan(
     reason: str,
     canary: Terms | None = None,
     key: str | None = None,
+    via: str | None = None,
 ) -> Operation:
     """Write down what was found, and what is to be done to it.
 
     ``canary``, of a retry: a few jobs go ahead, the rest follows only if they succeed. ``key``: of
-    all plans of this actor with the same key the first one counts, and is returned.
+    all plans of this actor with the same key the first one counts, and is returned. ``via``: the
+    surface that it was made on.
     """
     operation_id = secrets.token_hex(8) if key is None else id_of(actor, key)
     if key is not None and (made := _planned(session, operation_id)):
@@ -156,7 +158,7 @@ def plan(
         scope=scope_of(operation_id),
         actor=actor,
         reason=reason,
-        data=written_plan(found, how, canary),
+        data={**written_plan(found, how, canary), **({"via": via} if via else {})},
     )
     return find(session, operation_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -49,6 +50,12 @@ SELECT id, kind, locked_by, started_at, lease_expires_at FROM jobs
 WHERE status = 'running' ORDER BY claimed_at, id LIMIT :most_running
 """
 
+_NEWEST_RUN = """
+SELECT claimed_at FROM jobs WHERE status = 'running' ORDER BY claimed_at DESC, id DESC LIMIT 1
+"""
+
+_TAIL = "SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT :tail"
+
 _AHEAD = """
 SELECT count(*) AS n FROM (
   SELECT 1 FROM jobs WHERE status = 'queued' AND priority > :priority AND available_at <= :now
@@ -64,7 +71,7 @@ WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND created_
 ORDER BY id DESC LIMIT :lines
 """
 
-_PARTS = ("events", "workers", "holders", "ahead", "rates", "runs")
+_PARTS = ("events", "workers", "holders", "ahead", "last_claim", "rates", "runs")
 
 
 @instead_of(statement.SWITCHES)
@@ -91,6 +98,7 @@ def _facts(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         found["workers"] = _dicts(fetch(connection, _WORKERS, **asked))
     if job.status == "queued":
         found["holders"] = _holders(fetch(connection, _RUNNING, **asked), job.kind, now)
+        found["last_claim"] = _last_claim(connection, asked)
         found["rates"] = _rates(fetch(connection, _LINES, **asked, lines=given["rate_lines"]))
         if job.available_at <= now:
             place = {n: getattr(job, n) for n in ("priority", "available_at", "created_at", "id")}
@@ -140,6 +148,16 @@ def _holders(running: Sequence[Row[Any]], kind: str, now: Any) -> list[dict[str,
 def _longest(rows: Sequence[Row[Any]]) -> dict[str, Any]:
     first = min(rows, key=lambda row: (row.started_at is None, str(row.started_at), row.id))
     return {"id": first.id, "kind": first.kind, "started_at": first.started_at}
+
+
+def _last_claim(connection: Connection, given: dict[str, Any]) -> datetime | None:
+    lines = fetch(connection, _TAIL, **given)
+    told = [line.created_at for line in lines if line.event == "claimed"]
+    if not told and len(lines) >= given["tail"]:
+        told = [lines[-1].created_at]
+    return max(
+        [*told[:1], *(row.claimed_at for row in fetch(connection, _NEWEST_RUN))], default=None
+    )
 
 
 def _rates(lines: Sequence[Row[Any]]) -> list[dict[str, Any]]:

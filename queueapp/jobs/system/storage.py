@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -107,7 +107,9 @@ def dead_rows(database: Database, asked: Asked) -> Said:
     tone = worst(tones.values())
     dead = joined([f"{row.dead:,} in {row.name}" for row in rows])
     if tone is Tone.OK:
-        return Said(tone, f"Few enough dead rows: {dead}. They are estimates.", table=table)
+        return Said(
+            tone, f"Few enough dead rows: {dead}{_due(rows)}. They are estimates.", table=table
+        )
     name = next(name for name, each in tones.items() if each is tone)
     return Said(
         tone,
@@ -115,6 +117,18 @@ def dead_rows(database: Database, asked: Asked) -> Said:
         *vacuum(database, name, "(ANALYZE) "),
         table,
     )
+
+
+def _due(rows: Sequence[Row[Any]]) -> str:
+    """Why it is well where autovacuum has something to do; nothing where it has not."""
+    due = [row for row in rows if row.dead > row.trigger]
+    if not due:
+        return ""
+    begins = joined([f"{row.trigger:,.0f} in {row.name}" for row in due])
+    careful = joined(
+        [f"{max(CAREFUL_TIMES * row.trigger, CAREFUL_DEAD):,.0f} in {row.name}" for row in due]
+    )
+    return f"; autovacuum is due, from {begins} on, and takes them; it is late from {careful} on"
 
 
 def vacuum(database: Database, name: str, options: str = "") -> tuple[str, str]:

@@ -86,7 +86,8 @@ class Facts:
     """All that one answer is made from, of one instant.
 
     ``ahead`` stops at AHEAD_LIMIT + 1. ``claims_per_s``: None when nothing is known of the last
-    minutes. ``usual_s``: in which time 95 of 100 of the kind's runs ended, None without any.
+    minutes. ``last_claim_s``: seconds since anything was claimed, None when that is not known.
+    ``usual_s``: in which time 95 of 100 of the kind's runs ended, None without any.
     """
 
     job: Any
@@ -97,6 +98,7 @@ class Facts:
     holders: Sequence[Busy]
     ahead: int | None
     claims_per_s: float | None
+    last_claim_s: float | None
     usual_s: float | None
     runs: int
     job_timeout_s: float
@@ -140,6 +142,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         most_workers=statement.MOST_WORKERS,
         most_running=statement.MOST_RUNNING,
         most_ahead=statement.AHEAD_LIMIT + 1,
+        tail=statement.TAIL,
         rate_lines=RATE_LINES,
         run_lines=statement.RUN_LINES,
         **days_around(first[0].now, first[0].created_at),
@@ -147,6 +150,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
     if not rows:
         raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
     row = rows[0]
+    claimed_at = instant(row.last_claim)
     runs = {int(bucket): int(n) for bucket, n in (row.runs or {}).items()}
     return Facts(
         job=row,
@@ -157,6 +161,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         holders=[Busy(**each) for each in row.holders or ()],
         ahead=row.ahead,
         claims_per_s=rate_of(row.rates or (), row.now),
+        last_claim_s=max(0.0, (row.now - claimed_at).total_seconds()) if claimed_at else None,
         usual_s=_usual(runs),
         runs=sum(runs.values()),
         job_timeout_s=job_timeout_s if row.timeout_s is None else row.timeout_s,

@@ -6,14 +6,13 @@ that applies is the answer; those after it that stand in the job's way as well a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from queueapp.jobs.control import Switch
 from queueapp.jobs.status import FINAL, WAITING, Event, Status
-from queueapp.jobs.why import running, statement
+from queueapp.jobs.why import in_line, running
 from queueapp.jobs.why.facts import Facts, Line
 from queueapp.jobs.why.plain import cause, waits_for
 from queueapp.jobs.why.words import because, counted, moment, span, till
@@ -220,80 +219,15 @@ def _is_run_elsewhere(facts: Facts) -> bool:
 
 
 def _jobs_ahead(facts: Facts) -> Found | None:
-    if not facts.ahead:
-        return None
-    slots, busy = _slots(facts)
-    ahead, is_least = min(facts.ahead, statement.AHEAD_LIMIT), facts.ahead > statement.AHEAD_LIMIT
-    rate = facts.claims_per_s
-    estimate = (ahead + 1) / rate if rate else None
-    least = "at least " if is_least else ""
-    soon = "when it starts is unknown: no recent claims are counted"
-    if estimate is not None and rate is not None:
-        soon = f"it starts in {least or 'about '}{span(estimate)} at {rate:.3g} claims a second"
-    stands = "stands" if ahead == 1 and not is_least else "stand"
-    return Found(
-        f"{least.capitalize()}{counted(ahead, 'job')} {stands} before it in the line; {soon}.",
-        {
-            "ahead": ahead,
-            "ahead_is_least": is_least,
-            "claims_per_s": rate,
-            "estimate_s": estimate,
-            "waiting_s": facts.waited_s,
-            "priority": facts.job.priority,
-            "slots": slots,
-            "busy": busy,
-            "handbacks": facts.job.handbacks,
-        },
-    )
+    told = in_line.jobs_ahead(facts)
+    return told and Found(*told)
 
 
 def _slots_busy(facts: Facts) -> Found | None:
-    slots, busy = _slots(facts)
-    if facts.ahead is None or not slots or busy < slots:
-        return None
-    names = {worker.holder for worker in facts.able}
-    begun = [h for h in facts.holders if h.name in names and h.longest["started_at"]]
-    first = min(begun, key=lambda holder: str(holder.longest["started_at"]))
-    longest = running.runner(first, facts.now)
-    threads = "The one thread that runs its kind is busy"
-    if slots > 1:
-        threads = f"All {slots:,} threads that run its kind are busy"
-    return Found(
-        f"{threads}; the longest has been at job"
-        f" {longest['id']} ({longest['kind']}) for {span(longest['run_s'])}.",
-        {
-            "workers": len(names),
-            "slots": slots,
-            "busy": busy,
-            "longest": longest,
-            "waiting_s": facts.waited_s,
-            "handbacks": facts.job.handbacks,
-        },
-    )
+    told = in_line.slots_busy(facts)
+    return told and Found(*told)
 
 
 def _next_in_line(facts: Facts) -> Found | None:
-    if facts.ahead is None:
-        return None
-    slots, busy = _slots(facts)
-    return Found(
-        f"It is the next in line, due for {span(facts.waited_s)}; a worker takes it when it looks"
-        " next.",
-        {
-            "workers": len({worker.holder for worker in facts.able}),
-            "slots": slots,
-            "busy": busy,
-            "waiting_s": facts.waited_s,
-            "handbacks": facts.job.handbacks,
-        },
-    )
-
-
-def _slots(facts: Facts) -> tuple[int, int]:
-    """The threads of live workers that run the kind, and how many of them are taken."""
-    begun = {holder.name: holder.started for holder in facts.holders}
-    slots: Counter[str] = Counter()
-    for worker in facts.able:
-        slots[worker.holder] += worker.slots
-    busy = sum(min(most, begun.get(holder, 0)) for holder, most in slots.items())
-    return slots.total(), busy
+    told = in_line.next_in_line(facts)
+    return told and Found(*told)

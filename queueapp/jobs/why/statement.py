@@ -17,6 +17,8 @@ MOST_WORKERS = 2_000
 MOST_SIGNS = 10_000
 MOST_RUNNING = 10_000
 EVENTS = 20
+# Lines of the ledger, the newest, among which the last claim is sought.
+TAIL = 500
 # Lines of the minute's statistics for the usual run of a kind.
 RUN_LINES = 120
 _LONGEST_TEXT = 500
@@ -40,6 +42,16 @@ SELECT statement_timestamp() AS now, me.created_at,
        AND e.scope IN ('queue', 'kind:' || me.kind)
      ORDER BY e.scope, e.id DESC) s) END AS switches
 FROM jobs me WHERE me.id = %(job_id)s"""
+
+# When anything was claimed last: by what runs, and by the newest lines. Where none of those is a
+# claim, there was none since the oldest of them.
+LAST_CLAIM = f"""
+SELECT greatest(
+  (SELECT claimed_at FROM jobs WHERE status = 'running' ORDER BY claimed_at DESC, id DESC LIMIT 1),
+  (SELECT coalesce(max(t.created_at) FILTER (WHERE t.event = 'claimed'),
+     CASE WHEN count(*) >= %(tail)s THEN min(t.created_at) END)
+   FROM (SELECT e.event, e.created_at FROM job_events e WHERE e.{_LATELY} AND {_NOW}
+     ORDER BY e.xid DESC, e.id DESC LIMIT %(tail)s) t))"""
 
 JOB = f"""
 SELECT id, kind, status, priority, available_at, created_at, attempts, max_attempts, handbacks,
@@ -164,6 +176,7 @@ SELECT me.*, statement_timestamp() AS now,
      FROM running r GROUP BY 1) h) END AS holders,
   CASE WHEN me.status = 'queued' AND me.available_at <= statement_timestamp() THEN
     (SELECT count(*) FROM (SELECT 1 FROM ahead LIMIT %(most_ahead)s) bounded) END AS ahead,
+  CASE WHEN me.status = 'queued' THEN ({LAST_CLAIM}) END AS last_claim,
   CASE WHEN me.status = 'queued' THEN (SELECT jsonb_agg(jsonb_build_object(
        'at', l.created_at, 'since', l.data->>'since', 'claims', {CLAIMS.format(alias="l")}))
      FROM lines l) END AS rates,

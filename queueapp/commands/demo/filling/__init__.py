@@ -208,11 +208,11 @@ def _operate(session: Session) -> None:
 def _plan(session: Session, verb: str, where: JobFilter, place: int, *, end: str) -> None:
     actor, reason = PEOPLE[place % len(PEOPLE)], "the provider is back"
     found = operations.survey(session, verb, where)
-    planned = operations.plan(session, found, how={}, actor=actor, reason=reason)
+    planned = operations.plan(session, found, how={}, actor=actor, reason=reason, via="console")
     session.commit()
     while end == "apply" and not planned.is_over:
         planned = operations.step(session, planned.id, actor=actor, via="console")
         session.commit()
     if end == "stop":
-        operations.stop(session, planned.id, actor=actor, reason="not now")
+        operations.stop(session, planned.id, actor=actor, reason="not now", via="console")
         session.commit()

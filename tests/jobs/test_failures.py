@@ -16,6 +16,7 @@ from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries.failed_so import failed_so
 from queueapp.jobs.status import Status
+from queueapp.jobs.transitions import NewJob
 from queueapp.jobs.verdict import reading
 from tests.factories import HOLDER, claim_one, make_job, outcome
 from tests.jobs.plans import sequential_scans, statements_of
@@ -93,6 +94,22 @@ def test_a_look_says_what_it_is_bounded_by(session: Session) -> None:
     assert not queries.waiting_line(session).is_cut
     [group] = queries.groups_of(session, window, queries.Line({}, False), datetime.now(UTC))[0]
     assert (group.failed, group.all_failed) == (2, 3)
+
+
+@pytest.mark.parametrize(("priorities", "each"), [(1, 2_100), (8, 300)])
+def test_no_priority_and_nothing_scheduled_hides_what_another_waits_with(
+    session: Session, priorities: int, each: int
+) -> None:
+    """Jobs that are only scheduled stand in line before retries of a lower priority."""
+    for priority in range(1, priorities + 1):
+        new = NewJob(kind="a.b", payload={}, priority=priority, delay_s=86_400)
+        transitions.enqueue(session, [new] * each, producer="app", actor="app", via="python")
+    waits = fail(session, "down", verb="retry")
+
+    line = queries.waiting_line(session)
+
+    assert line.is_cut
+    assert [waiting.ids for waiting in line.causes.values()] == [[waits.id]]
 
 
 def test_one_cause_is_found_alone(session: Session) -> None:

@@ -694,6 +694,23 @@ def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
     assert 300 <= (clears_at - judged(scene).as_of).total_seconds() <= 530
 
 
+@pytest.mark.postgresql("how much of the line is read")
+def test_what_is_scheduled_for_tomorrow_hides_no_retry_of_now(scene: Scene) -> None:
+    """All that failed was cancelled; a great deal is scheduled, which was never tried."""
+    scene.worker()
+    scene.minutes(retry_scheduled=60, succeeded=30, upto=70)
+    new = NewJob(kind="a.b", payload={}, priority=9, delay_s=86_400)
+    transitions.enqueue(
+        scene.session, [new] * statements.HEAD, producer="app", actor="app", via="python"
+    )
+    scene.session.commit()
+
+    found = judged(scene).first
+
+    assert found.level is Level.AMBER
+    assert "nothing is left to do: this clears by itself by" in found.sentence
+
+
 def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:
     scene.worker()
     scene.minutes(failed=25, succeeded=75, upto=70)

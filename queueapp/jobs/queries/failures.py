@@ -14,59 +14,26 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import blanked
 from queueapp.jobs.queries.buckets import buckets_of
 from queueapp.jobs.queries.failed_so import FailedSo, failed_so
+from queueapp.jobs.queries.line import SHOWN_IDS, TOLD, Line, Waiting
 
-# Failures that groups are made of, and waiting jobs that are looked at.
+# Failures that groups are made of.
 WINDOW = 1_000
-LINE_LIMIT = 2_000
 # Failures of one cause that are counted in a list of causes.
 COUNTED = 1_000
 MOST_GROUPS = 30
 # A cause of now comes before one of last week, however many jobs that one has left.
 LATELY_S = 3_600
 LATELY = timedelta(seconds=LATELY_S)
-SHOWN_IDS = 10
-# Waiting jobs of one cause of which it is told when they failed.
-TOLD = 500
 _MESSAGE = 500
 
 _NEWEST = """
 SELECT id, kind, error_class, error_fingerprint, finished_at FROM jobs
 WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
 ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
-
-# No index knows the cause of a job that waits, so the next ones of each priority are looked at, and
-# those that are held for their kind. The last error stays on a job until its next end.
-_WAITING = f"""
-WITH RECURSIVE {PRIORITIES},
-looked AS MATERIALIZED (
-  (SELECT j.* FROM priorities p CROSS JOIN LATERAL (
-    SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
-    WHERE status = 'queued' AND priority = p.priority
-    ORDER BY available_at, created_at, id LIMIT %(limit)s) j
-   WHERE p.priority IS NOT NULL LIMIT %(limit)s)
-  UNION ALL
-  (SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
-   WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT %(limit)s)
-)
-SELECT s.status, s.looked, g.* FROM (
-  SELECT n.status, count(l.id) AS looked
-  FROM unnest(ARRAY['queued', 'held']) n(status) LEFT JOIN looked l ON l.status = n.status
-  GROUP BY 1
-) s LEFT JOIN LATERAL (
-  SELECT error_fingerprint, kind, max(error_class) AS error_class, count(*) AS jobs,
-    min(max_attempts - attempts) AS least_left, max(max_attempts - attempts) AS most_left,
-    (array_agg(id ORDER BY id))[1:%(most_ids)s] AS ids
-  FROM looked l
-  WHERE l.status = s.status AND error_fingerprint IS NOT NULL
-    AND error_fingerprint = coalesce(%(fingerprint)s::text, error_fingerprint)
-  GROUP BY 1, 2
-) g ON true
-"""
 
 _NEWEST_ALIKE = """
 SELECT id FROM jobs WHERE status = 'failed' AND error_fingerprint = %(fingerprint)s
@@ -95,39 +62,6 @@ class Window:
 
     rows: Sequence[Row[Any]]
     start: datetime | None
-    is_cut: bool
-
-
-@dataclass
-class Waiting:
-    """Jobs that wait with one last error, among those looked at.
-
-    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; looked up
-    by ``group_of``, and for the first ones by ``groups_of`` where no job has failed for good.
-    """
-
-    queued: int = 0
-    held: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-    least_left: int | None = None
-    most_left: int | None = None
-    ids: list[int] = field(default_factory=list)
-    error_class: str | None = None
-    told: int = 0
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-
-    @property
-    def jobs(self) -> int:
-        """How many."""
-        return self.queued + self.held
-
-
-@dataclass(frozen=True)
-class Line:
-    """What waits, by cause. ``is_cut``: more jobs wait than were looked at."""
-
-    causes: dict[str, Waiting]
     is_cut: bool
 
 
@@ -173,22 +107,6 @@ def failure_window(database: Database, *, limit: int = WINDOW) -> Window:
     rows = run(database, _NEWEST, limit=limit + 1)
     shown = rows[:limit]
     return Window(shown, shown[-1].finished_at if shown else None, len(rows) > limit)
-
-
-def waiting_line(
-    database: Database, fingerprint: str | None = None, *, limit: int = LINE_LIMIT
-) -> Line:
-    """What the jobs next in line, and those held for their kind, failed with last.
-
-    ``fingerprint``: only of this cause.
-    """
-    causes: dict[str, Waiting] = {}
-    most_ids = SHOWN_IDS if fingerprint is None else TOLD
-    rows = run(database, _WAITING, fingerprint=fingerprint, limit=limit, most_ids=most_ids)
-    for row in rows:
-        if row.error_fingerprint is not None:
-            _add(causes.setdefault(row.error_fingerprint, Waiting()), row)
-    return Line(causes, any(row.looked >= limit for row in rows))
 
 
 def groups_of(
@@ -252,19 +170,6 @@ def group_of(
 def newest_alike(database: Database, fingerprint: str, *, limit: int = SHOWN_IDS) -> list[int]:
     """The ids of the newest failures of one cause, the newest first."""
     return [row.id for row in run(database, _NEWEST_ALIKE, fingerprint=fingerprint, limit=limit)]
-
-
-def _add(waiting: Waiting, row: Row[Any]) -> None:
-    if row.status == "held":
-        waiting.held += row.jobs
-    else:
-        waiting.queued += row.jobs
-    waiting.kinds[row.kind] += row.jobs
-    lefts = [n for n in (waiting.least_left, row.least_left) if n is not None]
-    waiting.least_left = min(lefts, default=None)
-    waiting.most_left = max(waiting.most_left or 0, row.most_left)
-    waiting.ids = sorted({*waiting.ids, *row.ids})
-    waiting.error_class = waiting.error_class or row.error_class
 
 
 def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, most: int) -> None:

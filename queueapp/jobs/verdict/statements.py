@@ -1,7 +1,6 @@
 """The readings of the verdict: one statement each, index probes and bounded scans only.
 
-All but the first are planned anew each time, for the two days of the ledger that they ask for: a
-plan for any days would have all of them in each of its parts.
+All but the first are planned anew each time, for the two days of the ledger that they ask for.
 """
 
 from __future__ import annotations
@@ -9,14 +8,15 @@ from __future__ import annotations
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
 from queueapp.jobs.database import object_or_null
-from queueapp.jobs.queries import failures
+from queueapp.jobs.queries import failures, line
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.statement import MOST_RUNNING
 
-# Priorities that are looked at, and in each the first jobs among which one that can run is sought.
-MOST_PRIORITIES, HEAD = 100, 300
-# Jobs that were tried before are sought among so many that are due soonest, over all priorities.
-MOST_SOONEST = 2_000
+# Priorities that are looked at, and in each the first jobs among which one that can run is sought;
+# jobs that were tried before are sought among so many that are due soonest, over all of them.
+MOST_PRIORITIES, HEAD, MOST_SOONEST = 100, line.HEAD, line.MOST_SOONEST
+# Beyond that no retry waits, as a rule: the longest pause, and what chance adds to it.
+RETRIES_S = 4_500
 # Jobs on hold that are counted: of a kind, and of all of them.
 MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
 MOST_HOLDERS = 1_000
@@ -261,8 +261,8 @@ failed AS MATERIALIZED (
 ),
 looked AS MATERIALIZED (
   SELECT s.*, p.priority FROM priorities p CROSS JOIN LATERAL (
-    ({_DUE.format(columns=f"{_CAUSE}, true AS is_due", limit=HEAD)}) UNION ALL
-    ({_LATER.format(columns=f"{_CAUSE}, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
+    ({_DUE.format(columns=f"{_CAUSE}, available_at, true AS is_due", limit=HEAD)}) UNION ALL
+    ({_LATER.format(columns=f"{_CAUSE}, available_at, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
 ),
 retrying AS MATERIALIZED (
   SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM looked
@@ -289,7 +289,8 @@ groups AS (
 SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) AS retrying,
   (SELECT min(finished_at) FROM failed) AS back_to,
   (SELECT count(*) FROM looked) >= {MOST_SOONEST} OR EXISTS (
-    SELECT FROM looked GROUP BY priority, is_due HAVING count(*) >= {HEAD}) AS is_cut,
+    SELECT FROM looked GROUP BY priority, is_due HAVING count(*) >= {HEAD}
+      AND max(available_at) < statement_timestamp() + interval '{RETRIES_S} s') AS is_cut,
   (SELECT jsonb_agg(g) FROM (
      SELECT groups.*, (
        SELECT j.finished_at FROM jobs j

@@ -44,10 +44,12 @@ _DETAILS = f"""
 SELECT f.fingerprint, oldest.finished_at AS first_at, newest.finished_at AS last_at,
   newest.id AS newest_id, newest.error_class,
   left(coalesce(newest.error_message, waits.error_message), {_MESSAGE}) AS message,
-  (SELECT count(*) FROM (
-     SELECT 1 FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) AS failed
+  counted.failed, counted.ids
 FROM unnest(%(fingerprints)s::text[], %(waiting)s::bigint[]) AS f(fingerprint, waiting)
 LEFT JOIN jobs waits ON waits.id = f.waiting AND waits.error_fingerprint = f.fingerprint
+CROSS JOIN LATERAL (
+  SELECT count(*) AS failed, (array_agg(id ORDER BY id))[1:%(most_ids)s] AS ids FROM (
+    SELECT id FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) counted
 LEFT JOIN LATERAL (
   SELECT finished_at FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT 1) oldest ON true
 LEFT JOIN LATERAL (
@@ -70,7 +72,8 @@ class Group:
     """One cause.
 
     ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
-    ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
+    ``first_at``, ``last_at``: the oldest and the newest of those that are still failed; of
+    SHOWN_IDS of them also the times when they failed so before somebody retried them.
     ``sample``: the first line of the newest one's message, or of one that waits; ``message``: the
     same with ? for what varies. ``buckets``: the window's, over time.
     ``lately``: those of the window that failed within LATELY, and all that wait.
@@ -140,7 +143,7 @@ def groups_of(
     hit = [group for group in found.values() if kind is None or kind in group.kinds]
     ordered = sorted(hit, key=lambda g: rank(g.lately, g.failed + g.waiting.jobs, g.fingerprint))
     shown = ordered[:most]
-    _detail(database, shown, COUNTED)
+    _detail(database, shown, now, COUNTED)
     _tell_when(database, [one for one in shown if not one.first_at], now, most=SHOWN_IDS)
     for group in shown:
         group.buckets = buckets_of(ends.get(group.fingerprint, ()), window.start, now)
@@ -162,7 +165,7 @@ def group_of(
     group.failed = len(mine)
     group.kinds = Counter(row.kind for row in mine) + group.waiting.kinds
     group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
-    _detail(database, [group], bound)
+    _detail(database, [group], now, bound)
     _tell_when(database, [group], now, most=TOLD)
     return group
 
@@ -183,15 +186,21 @@ def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, mo
         )
 
 
-def _detail(database: Database, groups: Sequence[Group], bound: int) -> None:
-    """Add what only the rows of each cause tell."""
+def _detail(database: Database, groups: Sequence[Group], now: datetime, bound: int) -> None:
+    """Add what only the rows of each cause tell, and when the first of them failed before."""
+    failed: dict[str, Sequence[int]] = {}
     of = {group.fingerprint: group for group in groups}
     waiting = [group.waiting.ids[-1] if group.waiting.ids else None for group in groups]
     given = {"fingerprints": list(of), "waiting": waiting}
-    for row in run(database, _DETAILS, **given, bound=bound + 1):
+    for row in run(database, _DETAILS, **given, bound=bound + 1, most_ids=SHOWN_IDS):
         group = of[row.fingerprint]
         group.all_failed, group.newest_id = row.failed, row.newest_id
         group.first_at, group.last_at = row.first_at, row.last_at
         group.error_class = row.error_class or group.error_class
         if row.message is not None:
             group.message, group.sample = blanked(row.message), row.message.partition("\n")[0]
+        failed[row.fingerprint] = row.ids or ()
+    # A job that somebody retried has failed anew, and for the first time before.
+    for fingerprint, before in failed_so(database, failed, now).items():
+        group = of[fingerprint]
+        group.first_at = min((at for at in (group.first_at, before.first_at) if at), default=None)

@@ -19,6 +19,7 @@ MOST_PRIORITIES = 1_000
 # What the verdict looks at of each priority, due or not, and in all: what its banner leads to is
 # found here as well.
 HEAD, MOST_SOONEST = 300, 2_000
+# Jobs of one cause of which a list tells, and failed ones that are looked up in the ledger.
 SHOWN_IDS = 10
 # Waiting jobs of one cause of which it is told when they failed.
 TOLD = 500

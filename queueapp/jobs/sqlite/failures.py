@@ -75,7 +75,9 @@ SELECT f.value AS fingerprint,
   (SELECT min(finished_at) FROM jobs WHERE {_ALIKE}) AS "first_at [instant_text]",
   newest.finished_at AS last_at, newest.id AS newest_id, newest.error_class,
   substr(coalesce(newest.error_message, waits.error_message), 1, 500) AS message,
-  (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_ALIKE} LIMIT :bound)) AS failed
+  (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_ALIKE} LIMIT :bound)) AS failed,
+  (SELECT json_group_array(id) FROM (
+     SELECT id FROM jobs WHERE {_ALIKE} ORDER BY id LIMIT :most_ids)) AS "ids [json_text]"
 FROM json_each(:fingerprints) f JOIN json_each(:waiting) w ON w.key = f.key
 LEFT JOIN jobs newest ON newest.id = ({_NEWEST})
 LEFT JOIN jobs waits ON waits.id = w.value AND waits.error_fingerprint = f.value
@@ -86,13 +88,13 @@ LEFT JOIN jobs waits ON waits.id = w.value AND waits.error_fingerprint = f.value
 reworded(
     failed_so._FAILED_SO,
     """
-SELECT fingerprint, count(newest) AS jobs, min(newest) AS "first_at [instant_text]",
+SELECT fingerprint, count(newest) AS jobs, min(oldest) AS "first_at [instant_text]",
   max(newest) AS "last_at [instant_text]"
 FROM (
-  SELECT f.value AS fingerprint, max(+e.created_at) AS newest
+  SELECT f.value AS fingerprint, min(+e.created_at) AS oldest, max(+e.created_at) AS newest
   FROM json_each(:ids) w JOIN json_each(:fingerprints) f ON f.key = w.key
   JOIN job_events e ON e.job_id = w.value
-  WHERE e.event = 'retry_scheduled' AND e.data ->> 'error_fingerprint' = f.value
+  WHERE e.event IN ('retry_scheduled', 'failed') AND e.data ->> 'error_fingerprint' = f.value
     AND e.created_at >= :lately AND e.created_at < :tomorrow
   GROUP BY w.key)
 GROUP BY 1

@@ -39,8 +39,8 @@ from queueapp.jobs.queries import (
     JobFilter,
     Line,
     Window,
-    failures,
 )
+from queueapp.jobs.queries.line import SHOWN_IDS
 from queueapp.jobs.status import Status
 from queueapp.redaction import Redaction, for_reader
 
@@ -156,7 +156,7 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
         "unread": {"window": window.reason, "line": line.reason},
         "causes": [_cause(group, looked, deploy.value, now) for group in shown],
         "more": number - len(shown),
-        "told_of_waiting": failures.SHOWN_IDS,
+        "told_of_waiting": SHOWN_IDS,
         "without": sum(row.error_fingerprint is None for row in looked.rows),
     }
 

@@ -16,7 +16,7 @@ _FRAME = re.compile(
 )
 _LIBRARY = re.compile(
     r"^<|[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*|Lib)[/\\]"
-    r"|[/\\]queueapp[/\\]worker[/\\]"
+    r"|[/\\]queueapp[/\\](?:worker[/\\]|handlers[/\\]registry\.py$)"
 )
 MOST = 12
 

@@ -8,7 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import control, operations, transitions
+from queueapp.console import errors
+from queueapp.jobs import control, operations, queries, transitions
 from queueapp.jobs.failure import described
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import Operation
@@ -175,7 +176,8 @@ def test_in_the_list_it_says_so_of_the_first_that_wait(
 
     assert row(console.get("/errors")).endswith("3 4 attempts left 2 h 1 min 5 min 0 s")
 
-    monkeypatch.setattr(failures, "SHOWN_IDS", 2)
+    for where in (errors, failures):
+        monkeypatch.setattr(where, "SHOWN_IDS", 2)
     page = console.get("/errors")
     assert row(page).endswith("3 4 attempts left 2 h 1 min or longer 1 h 6 min or less")
     assert "they are looked up for the first 2 that wait" in words(page)
@@ -232,6 +234,25 @@ def test_a_cause_without_jobs_says_what_became_of_them(console: Console) -> None
 
     assert "No job has this error now" in text
     assert console.client.get("/errors/nonsense").status_code == 404
+
+
+def test_where_more_wait_than_were_looked_at_the_page_says_so_and_offers_its_verbs(
+    console: Console, session: Session, monkeypatch: Any
+) -> None:
+    """A cause that stands too far back in line is none that is over."""
+    monkeypatch.setattr(queries.waiting_line, "__kwdefaults__", {"limit": 1})
+    for _ in range(2):
+        make_job(session)
+    session.commit()
+
+    text = words(console.get("/errors/0123456789abcdef"))
+
+    assert "No job looked at has this error now" in text
+    assert "more wait than were looked at, so there may be some" in text
+    assert "Cancel the waiting, if any" in text
+    form = {"verb": "cancel", "reason": "it is over"}
+    made = planned(session, console.post("/errors/0123456789abcdef", **form).location)
+    assert (made.verb, made.counts.total) == ("cancel", 0)
 
 
 def test_an_unchanged_page_of_causes_is_not_sent_again(console: Console, session: Session) -> None:

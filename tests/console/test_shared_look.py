@@ -14,7 +14,7 @@ from queueapp import judgement, shared
 from queueapp.console import overview
 from queueapp.database_address import place_of
 from queueapp.extensions import db
-from queueapp.jobs.queries import clock, depth, failures
+from queueapp.jobs.queries import clock, depth, failures, line
 from queueapp.jobs.status import Status
 from queueapp.jobs.verdict import statements
 from tests.applications import NOWHERE, application
@@ -107,7 +107,7 @@ def test_many_tabs_read_the_failures_once(sharing: Flask, session: Any) -> None:
 
     assert {answer.status_code for answer in answers} == {200}
     texts = [text for text, _ in sent]
-    assert texts.count(failures._NEWEST) == texts.count(failures._WAITING) == 1
+    assert texts.count(failures._NEWEST) == texts.count(line._WAITING) == 1
     assert [answer.status_code for answer in again] == [304]
 
 

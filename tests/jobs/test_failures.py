@@ -13,14 +13,15 @@ from queueapp.jobs import minute_stats, queries, transitions
 from queueapp.jobs.database import run
 from queueapp.jobs.failure import described
 from queueapp.jobs.frames import own_frames
-from queueapp.jobs.models import Job
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries.failed_so import failed_so
 from queueapp.jobs.status import Status
+from queueapp.jobs.transitions import NewJob
 from queueapp.jobs.verdict import reading
 from tests.factories import HOLDER, claim_one, make_job, outcome
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import seed
-from tests.scenes import Scene
+from tests.scenes import Scene, ago
 
 
 def fail(session: Session, message: str, *, verb: str = "fail", **fields: Any) -> Job:
@@ -95,6 +96,22 @@ def test_a_look_says_what_it_is_bounded_by(session: Session) -> None:
     assert (group.failed, group.all_failed) == (2, 3)
 
 
+@pytest.mark.parametrize(("priorities", "each"), [(1, 2_100), (8, 300)])
+def test_no_priority_and_nothing_scheduled_hides_what_another_waits_with(
+    session: Session, priorities: int, each: int
+) -> None:
+    """Jobs that are only scheduled stand in line before retries of a lower priority."""
+    for priority in range(1, priorities + 1):
+        new = NewJob(kind="a.b", payload={}, priority=priority, delay_s=86_400)
+        transitions.enqueue(session, [new] * each, producer="app", actor="app", via="python")
+    waits = fail(session, "down", verb="retry")
+
+    line = queries.waiting_line(session)
+
+    assert line.is_cut
+    assert [waiting.ids for waiting in line.causes.values()] == [[waits.id]]
+
+
 def test_one_cause_is_found_alone(session: Session) -> None:
     wanted = fail(session, "one")
     waits = fail(session, "one", verb="retry")
@@ -110,6 +127,33 @@ def test_one_cause_is_found_alone(session: Session) -> None:
     assert list(line.causes) == [fingerprint]
     assert group.waiting.ids == [waits.id]
     assert (unknown.all_failed, unknown.newest_id, unknown.kinds) == (0, None, {})
+
+
+@pytest.mark.parametrize("verb", ["fail", "retry"])
+def test_a_cause_is_as_old_as_the_first_failure_of_a_job_that_has_it(
+    session: Session, verb: str
+) -> None:
+    """Jobs that were tried again fail anew, with what they failed with before."""
+    job = fail(session, "down", verb=verb)
+    session.execute(sa.update(JobEvent).values(created_at=ago(200)))
+    if verb == "fail":
+        transitions.requeue(session, [job.id], actor="user:ana", reason="once more")
+    failure = described("KeyError", "down")
+    ends = [outcome(claim_one(session, job.id), verb, failure=failure)]
+    transitions.settle(session, ends, actor=HOLDER.name)
+    if verb == "retry":
+        transitions.hold(session, [job.id], held_for="kind", actor="user:ana")
+    now = queries.database_now(session)
+    window, line = queries.failure_window(session), queries.waiting_line(session)
+
+    [listed] = groups(session)
+    alone = queries.group_of(session, failure.fingerprint, window, line, now, bound=10)
+
+    for group in (listed, alone):
+        assert group.first_seen_at is not None
+        assert group.last_seen_at is not None
+        assert now - group.first_seen_at >= timedelta(seconds=200)
+        assert now - group.last_seen_at < timedelta(seconds=200)
 
 
 def test_fields_that_differ_are_told_from_those_that_do_not(session: Session) -> None:
@@ -161,6 +205,8 @@ def test_a_deploy_is_a_named_release_that_was_new_for_all_that_tell_of_it(
 TRACE = """Traceback (most recent call last):
   File "/srv/app/.venv/lib/python3.11/site-packages/queueapp/worker/executor.py", line 7, in run
     call()
+  File "/srv/app/queueapp/handlers/registry.py", line 59, in invoke
+    return self.function(**arguments)
   File "/srv/app/shop/mail.py", line 12, in send
     render(template)
   File "/srv/app/shop/text.py", line 3, in render

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from queueapp.jobs import control, minute_stats, partitions, transitions
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
+from queueapp.jobs.failure import described
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries.oldest import Transactions
 from queueapp.jobs.queries.oldest import transactions as transactions_of
@@ -694,6 +695,23 @@ def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
     assert 300 <= (clears_at - judged(scene).as_of).total_seconds() <= 530
 
 
+@pytest.mark.postgresql("how much of the line is read")
+def test_what_is_scheduled_for_tomorrow_hides_no_retry_of_now(scene: Scene) -> None:
+    """All that failed was cancelled; a great deal is scheduled, which was never tried."""
+    scene.worker()
+    scene.minutes(retry_scheduled=60, succeeded=30, upto=70)
+    new = NewJob(kind="a.b", payload={}, priority=9, delay_s=86_400)
+    transitions.enqueue(
+        scene.session, [new] * statements.HEAD, producer="app", actor="app", via="python"
+    )
+    scene.session.commit()
+
+    found = judged(scene).first
+
+    assert found.level is Level.AMBER
+    assert "nothing is left to do: this clears by itself by" in found.sentence
+
+
 def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:
     scene.worker()
     scene.minutes(failed=25, succeeded=75, upto=70)
@@ -746,6 +764,27 @@ def test_a_group_that_came_with_the_deploy_is_called_new(scene: Scene) -> None:
     found = judged(scene)
     assert "new since" not in found.first.sentence
     assert found.first.evidence["new_since_deploy"] is False
+
+
+def test_what_a_deploy_did_not_bring_is_not_new_because_it_was_retried(scene: Scene) -> None:
+    """All of the cause were retried after the deploy, and all have failed again."""
+    scene.worker("old", seen=700, since=7000, release="r1")
+    failure = described("KeyError", "down")
+    job = make_job(scene.session)
+    ends = [outcome(claim_one(scene.session, job.id), "fail", failure=failure)]
+    transitions.settle(scene.session, ends, actor="worker:old")
+    lines = sa.update(JobEvent).where(JobEvent.job_id == job.id)
+    scene.session.execute(lines.values(created_at=ago(900)))
+    transitions.requeue(scene.session, [job.id], actor="user:ana", reason="once more")
+    ends = [outcome(claim_one(scene.session, job.id), "fail", failure=failure)]
+    transitions.settle(scene.session, ends, actor="worker:new")
+    scene.worker("new", since=300, release="r2")
+    scene.minutes(failed=60)
+
+    found = judged(scene).first
+
+    assert "new since" not in found.sentence
+    assert found.evidence["new_since_deploy"] is False
 
 
 # What is slow

@@ -20,13 +20,11 @@ from queueapp.jobs.queries.depth import (
 from queueapp.jobs.queries.drain import claims_per_s
 from queueapp.jobs.queries.failures import (
     Group,
-    Line,
     Window,
     failure_window,
     group_of,
     groups_of,
     newest_alike,
-    waiting_line,
 )
 from queueapp.jobs.queries.feed import FeedCursor, end_of_feed, read_feed
 from queueapp.jobs.queries.filters import JobFilter, Span, View
@@ -39,6 +37,7 @@ from queueapp.jobs.queries.ledger import (
     latest_events_of,
     list_events,
 )
+from queueapp.jobs.queries.line import Line, waiting_line
 from queueapp.jobs.queries.listing import Page, get_head, get_job, heads_of, list_jobs
 from queueapp.jobs.queries.oldest import old_transaction, oldest_transaction_s
 from queueapp.jobs.queries.payload_fields import (

@@ -1,4 +1,4 @@
-"""When jobs that wait to be tried again have failed: their rows do not say, the ledger does."""
+"""When jobs have failed with an error: their rows know the last time at most, the ledger all."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from typing import Any
 
 from queueapp.jobs.database import Database, run
 
-# Whole days, told as parameters, so that the partitions of all others are left out.
-_FAILED_SO = """
-SELECT w.fingerprint, count(f.at) AS jobs, min(f.at) AS first_at, max(f.at) AS last_at
+# Lines of one job that are looked at, the newest.
+_MOST_LINES = 200
+# When the job ``w.id`` has failed with ``w.fingerprint``. Whole days, told as parameters, so that
+# the partitions of all others are left out.
+TIMES = f"""(
+  SELECT min(e.created_at) AS first_at, max(e.created_at) AS last_at FROM (
+    SELECT event, data, created_at FROM job_events
+    WHERE job_id = w.id
+      AND created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz
+    ORDER BY id DESC LIMIT {_MOST_LINES}) e
+  WHERE e.event IN ('retry_scheduled', 'failed')
+    AND e.data->>'error_fingerprint' = w.fingerprint)"""
+_FAILED_SO = f"""
+SELECT w.fingerprint, count(*) AS jobs, min(f.first_at) AS first_at, max(f.last_at) AS last_at
 FROM unnest(%(ids)s::bigint[], %(fingerprints)s::text[]) AS w(id, fingerprint)
-CROSS JOIN LATERAL (
-  SELECT e.created_at AS at FROM job_events e
-  WHERE e.job_id = w.id AND e.event = 'retry_scheduled'
-    AND e.data->>'error_fingerprint' = w.fingerprint
-    AND e.created_at >= %(lately)s::timestamptz AND e.created_at < %(tomorrow)s::timestamptz
-  ORDER BY e.id DESC LIMIT 1) f
+CROSS JOIN LATERAL {TIMES} f
+WHERE f.last_at IS NOT NULL
 GROUP BY 1"""
 
 
@@ -32,14 +39,14 @@ class FailedSo:
 
 
 def failed_so(
-    database: Database, waiting: Mapping[str, Sequence[int]], now: datetime
+    database: Database, jobs: Mapping[str, Sequence[int]], now: datetime
 ) -> dict[str, FailedSo]:
-    """The last failures of jobs that wait, of today and yesterday, by their cause.
+    """When jobs have failed with their cause, today and yesterday, in all of their attempts.
 
-    ``waiting``: by fingerprint the ids of its jobs. One whose jobs have no such failure is not in
+    ``jobs``: by fingerprint the ids of its jobs. One whose jobs have no such failure is not in
     the answer.
     """
-    pairs = [(i, fingerprint) for fingerprint, ids in waiting.items() for i in ids]
+    pairs = [(i, fingerprint) for fingerprint, ids in jobs.items() for i in ids]
     if not pairs:
         return {}
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -14,59 +14,26 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.failure import blanked
 from queueapp.jobs.queries.buckets import buckets_of
 from queueapp.jobs.queries.failed_so import FailedSo, failed_so
+from queueapp.jobs.queries.line import SHOWN_IDS, TOLD, Line, Waiting
 
-# Failures that groups are made of, and waiting jobs that are looked at.
+# Failures that groups are made of.
 WINDOW = 1_000
-LINE_LIMIT = 2_000
 # Failures of one cause that are counted in a list of causes.
 COUNTED = 1_000
 MOST_GROUPS = 30
 # A cause of now comes before one of last week, however many jobs that one has left.
 LATELY_S = 3_600
 LATELY = timedelta(seconds=LATELY_S)
-SHOWN_IDS = 10
-# Waiting jobs of one cause of which it is told when they failed.
-TOLD = 500
 _MESSAGE = 500
 
 _NEWEST = """
 SELECT id, kind, error_class, error_fingerprint, finished_at FROM jobs
 WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
 ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
-
-# No index knows the cause of a job that waits, so the next ones of each priority are looked at, and
-# those that are held for their kind. The last error stays on a job until its next end.
-_WAITING = f"""
-WITH RECURSIVE {PRIORITIES},
-looked AS MATERIALIZED (
-  (SELECT j.* FROM priorities p CROSS JOIN LATERAL (
-    SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
-    WHERE status = 'queued' AND priority = p.priority
-    ORDER BY available_at, created_at, id LIMIT %(limit)s) j
-   WHERE p.priority IS NOT NULL LIMIT %(limit)s)
-  UNION ALL
-  (SELECT id, kind, status, attempts, max_attempts, error_class, error_fingerprint FROM jobs
-   WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT %(limit)s)
-)
-SELECT s.status, s.looked, g.* FROM (
-  SELECT n.status, count(l.id) AS looked
-  FROM unnest(ARRAY['queued', 'held']) n(status) LEFT JOIN looked l ON l.status = n.status
-  GROUP BY 1
-) s LEFT JOIN LATERAL (
-  SELECT error_fingerprint, kind, max(error_class) AS error_class, count(*) AS jobs,
-    min(max_attempts - attempts) AS least_left, max(max_attempts - attempts) AS most_left,
-    (array_agg(id ORDER BY id))[1:%(most_ids)s] AS ids
-  FROM looked l
-  WHERE l.status = s.status AND error_fingerprint IS NOT NULL
-    AND error_fingerprint = coalesce(%(fingerprint)s::text, error_fingerprint)
-  GROUP BY 1, 2
-) g ON true
-"""
 
 _NEWEST_ALIKE = """
 SELECT id FROM jobs WHERE status = 'failed' AND error_fingerprint = %(fingerprint)s
@@ -77,10 +44,12 @@ _DETAILS = f"""
 SELECT f.fingerprint, oldest.finished_at AS first_at, newest.finished_at AS last_at,
   newest.id AS newest_id, newest.error_class,
   left(coalesce(newest.error_message, waits.error_message), {_MESSAGE}) AS message,
-  (SELECT count(*) FROM (
-     SELECT 1 FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) AS failed
+  counted.failed, counted.ids
 FROM unnest(%(fingerprints)s::text[], %(waiting)s::bigint[]) AS f(fingerprint, waiting)
 LEFT JOIN jobs waits ON waits.id = f.waiting AND waits.error_fingerprint = f.fingerprint
+CROSS JOIN LATERAL (
+  SELECT count(*) AS failed, (array_agg(id ORDER BY id))[1:%(most_ids)s] AS ids FROM (
+    SELECT id FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT %(bound)s) c) counted
 LEFT JOIN LATERAL (
   SELECT finished_at FROM jobs WHERE {_ALIKE} ORDER BY finished_at, id LIMIT 1) oldest ON true
 LEFT JOIN LATERAL (
@@ -99,44 +68,12 @@ class Window:
 
 
 @dataclass
-class Waiting:
-    """Jobs that wait with one last error, among those looked at.
-
-    ``first_at``, ``last_at``: when the first and the last of ``told`` of them failed so; looked up
-    by ``group_of``, and for the first ones by ``groups_of`` where no job has failed for good.
-    """
-
-    queued: int = 0
-    held: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-    least_left: int | None = None
-    most_left: int | None = None
-    ids: list[int] = field(default_factory=list)
-    error_class: str | None = None
-    told: int = 0
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-
-    @property
-    def jobs(self) -> int:
-        """How many."""
-        return self.queued + self.held
-
-
-@dataclass(frozen=True)
-class Line:
-    """What waits, by cause. ``is_cut``: more jobs wait than were looked at."""
-
-    causes: dict[str, Waiting]
-    is_cut: bool
-
-
-@dataclass
 class Group:
     """One cause.
 
     ``failed``: of the window; ``all_failed``: of all, counted up to a bound and one more.
-    ``first_at``, ``last_at``: the oldest and the newest of those that are still failed.
+    ``first_at``, ``last_at``: the oldest and the newest of those that are still failed; of
+    SHOWN_IDS of them also the times when they failed so before somebody retried them.
     ``sample``: the first line of the newest one's message, or of one that waits; ``message``: the
     same with ? for what varies. ``buckets``: the window's, over time.
     ``lately``: those of the window that failed within LATELY, and all that wait.
@@ -175,22 +112,6 @@ def failure_window(database: Database, *, limit: int = WINDOW) -> Window:
     return Window(shown, shown[-1].finished_at if shown else None, len(rows) > limit)
 
 
-def waiting_line(
-    database: Database, fingerprint: str | None = None, *, limit: int = LINE_LIMIT
-) -> Line:
-    """What the jobs next in line, and those held for their kind, failed with last.
-
-    ``fingerprint``: only of this cause.
-    """
-    causes: dict[str, Waiting] = {}
-    most_ids = SHOWN_IDS if fingerprint is None else TOLD
-    rows = run(database, _WAITING, fingerprint=fingerprint, limit=limit, most_ids=most_ids)
-    for row in rows:
-        if row.error_fingerprint is not None:
-            _add(causes.setdefault(row.error_fingerprint, Waiting()), row)
-    return Line(causes, any(row.looked >= limit for row in rows))
-
-
 def groups_of(
     database: Database,
     window: Window,
@@ -222,7 +143,7 @@ def groups_of(
     hit = [group for group in found.values() if kind is None or kind in group.kinds]
     ordered = sorted(hit, key=lambda g: rank(g.lately, g.failed + g.waiting.jobs, g.fingerprint))
     shown = ordered[:most]
-    _detail(database, shown, COUNTED)
+    _detail(database, shown, now, COUNTED)
     _tell_when(database, [one for one in shown if not one.first_at], now, most=SHOWN_IDS)
     for group in shown:
         group.buckets = buckets_of(ends.get(group.fingerprint, ()), window.start, now)
@@ -244,7 +165,7 @@ def group_of(
     group.failed = len(mine)
     group.kinds = Counter(row.kind for row in mine) + group.waiting.kinds
     group.buckets = buckets_of((row.finished_at for row in mine), window.start, now)
-    _detail(database, [group], bound)
+    _detail(database, [group], now, bound)
     _tell_when(database, [group], now, most=TOLD)
     return group
 
@@ -252,19 +173,6 @@ def group_of(
 def newest_alike(database: Database, fingerprint: str, *, limit: int = SHOWN_IDS) -> list[int]:
     """The ids of the newest failures of one cause, the newest first."""
     return [row.id for row in run(database, _NEWEST_ALIKE, fingerprint=fingerprint, limit=limit)]
-
-
-def _add(waiting: Waiting, row: Row[Any]) -> None:
-    if row.status == "held":
-        waiting.held += row.jobs
-    else:
-        waiting.queued += row.jobs
-    waiting.kinds[row.kind] += row.jobs
-    lefts = [n for n in (waiting.least_left, row.least_left) if n is not None]
-    waiting.least_left = min(lefts, default=None)
-    waiting.most_left = max(waiting.most_left or 0, row.most_left)
-    waiting.ids = sorted({*waiting.ids, *row.ids})
-    waiting.error_class = waiting.error_class or row.error_class
 
 
 def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, most: int) -> None:
@@ -278,15 +186,21 @@ def _tell_when(database: Database, groups: Sequence[Group], now: datetime, *, mo
         )
 
 
-def _detail(database: Database, groups: Sequence[Group], bound: int) -> None:
-    """Add what only the rows of each cause tell."""
+def _detail(database: Database, groups: Sequence[Group], now: datetime, bound: int) -> None:
+    """Add what only the rows of each cause tell, and when the first of them failed before."""
+    failed: dict[str, Sequence[int]] = {}
     of = {group.fingerprint: group for group in groups}
     waiting = [group.waiting.ids[-1] if group.waiting.ids else None for group in groups]
     given = {"fingerprints": list(of), "waiting": waiting}
-    for row in run(database, _DETAILS, **given, bound=bound + 1):
+    for row in run(database, _DETAILS, **given, bound=bound + 1, most_ids=SHOWN_IDS):
         group = of[row.fingerprint]
         group.all_failed, group.newest_id = row.failed, row.newest_id
         group.first_at, group.last_at = row.first_at, row.last_at
         group.error_class = row.error_class or group.error_class
         if row.message is not None:
             group.message, group.sample = blanked(row.message), row.message.partition("\n")[0]
+        failed[row.fingerprint] = row.ids or ()
+    # A job that somebody retried has failed anew, and for the first time before.
+    for fingerprint, before in failed_so(database, failed, now).items():
+        group = of[fingerprint]
+        group.first_at = min((at for at in (group.first_at, before.first_at) if at), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, Row
 
 from queueapp.jobs.queries import actions, failures
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
+from queueapp.jobs.queries.line import SHOWN_IDS
 from queueapp.jobs.sqlite.reads import _DEPTHS, _LATEST, _OF_PRIORITY
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, row_of
 from queueapp.jobs.sqlite.values import clock, clock_text
@@ -47,7 +49,14 @@ WHERE (attempts > 0 OR error_fingerprint IS NOT NULL)
 ORDER BY id DESC LIMIT {statements.MOST_SOONEST}
 """
 _HISTORY = "SELECT id, event, data, created_at FROM job_events WHERE job_id = :id ORDER BY id"
-_EVER = "SELECT min(finished_at) AS at FROM jobs WHERE error_fingerprint = :f AND status = 'failed'"
+_EVER = """
+SELECT min(seen) AS at FROM (
+  SELECT min(+finished_at) AS seen FROM jobs WHERE error_fingerprint = :f AND status = 'failed'
+  UNION ALL
+  SELECT min(+created_at) FROM job_events
+  WHERE job_id IN (SELECT value FROM json_each(:ids)) AND event IN ('failed', 'retry_scheduled')
+    AND data ->> 'error_fingerprint' = :f)
+"""
 _TAIL = """
 SELECT id, job_id, scope, event, actor, reason, data, created_at FROM job_events
 WHERE (job_id IS NOT NULL AND event IN (SELECT value FROM json_each(:moves)))
@@ -194,6 +203,7 @@ def _groups(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
 def _group(connection: Connection, fingerprint: Any, rows: list[Row[Any]]) -> dict[str, Any]:
     failed = [row for row in rows if row.finished_at]
     newest = max(failed, key=lambda row: row.finished_at, default=rows[0])
+    first = sorted(row.id for row in failed)[:SHOWN_IDS]
     return {
         "fingerprint": fingerprint,
         "failed": len(failed),
@@ -206,7 +216,7 @@ def _group(connection: Connection, fingerprint: Any, rows: list[Row[Any]]) -> di
         "kinds": len({row.kind for row in rows}),
         "hit": sorted({row.kind for row in rows})[: statements.MOST_HIT],
         "sample": max(row.id for row in rows),
-        "ever_at": fetch(connection, _EVER, f=fingerprint)[0].at,
+        "ever_at": fetch(connection, _EVER, f=fingerprint, ids=json.dumps(first))[0].at,
     }
 
 

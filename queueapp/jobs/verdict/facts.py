@@ -222,7 +222,8 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Group:
-    """Failures with one cause. ``ever_at``: the first of them that there is still a row of.
+    """Failures with one cause. ``ever_at``: the first of those that there is still a row of;
+    of some of them also before they were retried.
 
     ``kinds``: how many it has hit, ``hit``: some of them, ``kind``: the last. ``retrying``: jobs to
     be tried again, on hold or not, ``anew`` of them because a person retried them; ``lately``:

@@ -178,7 +178,7 @@ class _Reader:
         ]
 
     def _groups(self) -> Groups:
-        row: Any = run(self._database, statements.GROUPS_OF)[0]
+        row: Any = run(self._database, statements.GROUPS_OF, **self._near)[0]
         groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
         return Groups(groups, row.failed, row.retrying, row.back_to, row.is_cut)
 

@@ -1,7 +1,6 @@
 """The readings of the verdict: one statement each, index probes and bounded scans only.
 
-All but the first are planned anew each time, for the two days of the ledger that they ask for: a
-plan for any days would have all of them in each of its parts.
+All but the first are planned anew each time, for the two days of the ledger that they ask for.
 """
 
 from __future__ import annotations
@@ -9,26 +8,24 @@ from __future__ import annotations
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
 from queueapp.jobs.database import object_or_null
-from queueapp.jobs.queries import failures
+from queueapp.jobs.queries import failed_so, failures, line
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.statement import MOST_RUNNING
 
-# Priorities that are looked at, and in each the first jobs among which one that can run is sought.
-MOST_PRIORITIES, HEAD = 100, 300
-# Jobs that were tried before are sought among so many that are due soonest, over all priorities.
-MOST_SOONEST = 2_000
+# Priorities, and in each the first jobs, among which one that can run, or was tried, is sought.
+MOST_PRIORITIES, HEAD, MOST_SOONEST = 100, line.HEAD, line.MOST_SOONEST
+RETRIES_S = 4_500  # Beyond that no retry waits, as a rule: the longest pause and its chance.
 # Jobs on hold that are counted: of a kind, and of all of them.
 MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
 MOST_HOLDERS = 1_000
 # Lines of the ledger, newest first, in which the last end of an attempt is sought.
 TAIL = 1_000
-# Minute's lines: of the last hour, and of two hours for how long a kind runs as a rule.
+# Minute's lines: of the last hour, and of two for how long a kind runs.
 MOST_LINES, RUN_LINES = 600, 120
 # Kinds among which the one with the most failures, retries or arrivals is found, and of how long.
 MOST_RECENT, RECENT_S = 50, 600
 # Failures, and jobs to be tried again, that are grouped.
-MOST_FAILURES = 1_000
-GROUPS, MOST_HIT = 5, 100
+MOST_FAILURES, GROUPS, MOST_HIT = 1_000, 5, 100
 # Jobs whose history is looked at, and those among which they are sought.
 MOST_SUSPECTS, KILLED = 50, 2
 
@@ -250,7 +247,7 @@ ORDER BY lost.times DESC, c.id LIMIT 10
 _CAUSE = "id, kind, attempts, error_class, error_fingerprint"
 
 # The newest failures of a day and what waits, by cause, in the order of the page of causes.
-# ``ever_at``: the first such failure that there is a row of.
+# ``ever_at``: the first such failure that there is a row of, or that such a row had before.
 GROUPS_OF = f"""
 WITH RECURSIVE {PRIORITIES},
 failed AS MATERIALIZED (
@@ -261,8 +258,8 @@ failed AS MATERIALIZED (
 ),
 looked AS MATERIALIZED (
   SELECT s.*, p.priority FROM priorities p CROSS JOIN LATERAL (
-    ({_DUE.format(columns=f"{_CAUSE}, true AS is_due", limit=HEAD)}) UNION ALL
-    ({_LATER.format(columns=f"{_CAUSE}, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
+    ({_DUE.format(columns=f"{_CAUSE}, available_at, true AS is_due", limit=HEAD)}) UNION ALL
+    ({_LATER.format(columns=f"{_CAUSE}, available_at, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
 ),
 retrying AS MATERIALIZED (
   SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM looked
@@ -282,18 +279,22 @@ groups AS (
     (array_agg(error_class ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS error_class,
     (array_agg(kind ORDER BY finished_at DESC NULLS LAST, id DESC))[1] AS kind,
     count(DISTINCT kind) AS kinds, (array_agg(DISTINCT kind))[1:{MOST_HIT}] AS hit,
-    max(id) AS sample
+    max(id) AS sample,
+    (array_agg(id ORDER BY id) FILTER (WHERE finished_at IS NOT NULL))[1:{line.SHOWN_IDS}] AS first
   FROM (TABLE failed UNION ALL TABLE retrying UNION ALL TABLE on_hold) all_
   GROUP BY 1 ORDER BY lately DESC, count(*) DESC, error_fingerprint COLLATE "C" LIMIT {GROUPS}
 )
 SELECT (SELECT count(*) FROM failed) AS failed, (SELECT count(*) FROM retrying) AS retrying,
   (SELECT min(finished_at) FROM failed) AS back_to,
   (SELECT count(*) FROM looked) >= {MOST_SOONEST} OR EXISTS (
-    SELECT FROM looked GROUP BY priority, is_due HAVING count(*) >= {HEAD}) AS is_cut,
-  (SELECT jsonb_agg(g) FROM (
-     SELECT groups.*, (
+    SELECT FROM looked GROUP BY priority, is_due HAVING count(*) >= {HEAD}
+      AND max(available_at) < statement_timestamp() + interval '{RETRIES_S} s') AS is_cut,
+  (SELECT jsonb_agg(to_jsonb(g) - 'first') FROM (
+     SELECT groups.*, least((
        SELECT j.finished_at FROM jobs j
        WHERE j.status = 'failed' AND j.error_fingerprint = groups.fingerprint
-       ORDER BY j.finished_at LIMIT 1) AS ever_at
+       ORDER BY j.finished_at LIMIT 1), (
+       SELECT min(f.first_at) FROM (SELECT unnest(first), fingerprint) w(id, fingerprint)
+       CROSS JOIN LATERAL {failed_so.TIMES} f)) AS ever_at
      FROM groups ORDER BY lately DESC, failed + retrying DESC, fingerprint COLLATE "C") g) AS groups
 """

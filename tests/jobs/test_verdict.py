@@ -63,8 +63,8 @@ def judged(scene: Scene, **given: Any) -> Verdict:
             assert one.level in LEVELS[one.rule]
         assert set(one.evidence) <= set(FIELDS)
     order = [rule.code for rule in RULES]
-    told = [one.rule for one in found.findings if one.rule in order]
-    assert told == sorted(told, key=order.index)
+    told = [one for one in found.findings if one.rule in order]
+    assert told == sorted(told, key=lambda one: (one.level is not Level.RED, order.index(one.rule)))
     return found
 
 
@@ -1011,6 +1011,22 @@ def test_the_first_rule_that_applies_is_the_verdict_and_the_others_stand_below(
     assert rules(found) == ["no_workers", "retry_storm", "failing"]
 
 
+def test_the_verdict_is_never_milder_than_what_stands_below_it(scene: Scene) -> None:
+    """Most attempts fail, and not so many of the starts are retries that it would be red."""
+    scene.worker()
+    scene.minutes(claimed=100, retries=60, failed=10, retry_scheduled=60, succeeded=30)
+    make_job(scene.session, available_at=ago(-60), attempts=1, error_fingerprint="f1")
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert [(one.rule, one.level) for one in found.findings] == [
+        ("failing", Level.RED),
+        ("retry_storm", Level.AMBER),
+    ]
+    assert found.level is Level.RED
+
+
 def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A reading takes longer than it may."""
     monkeypatch.setattr(reading, "READING_S", 0.3)
@@ -1192,14 +1208,14 @@ def test_every_reading_is_one_statement_without_a_sequential_scan(
 ) -> None:
     seed(session, 8_000)
     scene.worker()
-    scene.minutes(succeeded=1)
+    scene.minutes(succeeded=1, deferred=1)
     session.commit()
     with engine.connect() as connection, statements_of(engine) as sent:
         found = verdict(connection, job_timeout_s=60)
 
     assert found.unread == ()
-    # The bound on time, six readings, who is connected, and the database itself.
-    assert len(sent) <= 11
+    # The bound on time, seven readings, who is connected, and the database itself.
+    assert len(sent) <= 12
     session.execute(sa.text("SET LOCAL enable_seqscan = off"))
     assert sequential_scans(session, sent) == []
 
@@ -1209,7 +1225,7 @@ def test_what_it_reads_follows_its_bounds_and_not_the_tables(
     scene: Scene, engine: sa.Engine
 ) -> None:
     scene.worker()
-    scene.minutes(succeeded=1)
+    scene.minutes(succeeded=1, deferred=1)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         for _ in range(2):
             fill(connection, 40_000, **FINISHED)

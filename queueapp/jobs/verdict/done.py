@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 from queueapp.jobs.control import Switch
 from queueapp.jobs.status import Event
-from queueapp.jobs.verdict.facts import Facts, Group, Groups, KindCounts
+from queueapp.jobs.verdict.facts import Facts, Group, Groups
+from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import Minute, last
 from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES, RECENT_S
 from queueapp.jobs.why.words import counted, moment, span

@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.done import FAILING_S, first_group, since_then, what_was_done
-from queueapp.jobs.verdict.facts import Facts, Group, KindCounts
+from queueapp.jobs.verdict.facts import Facts, Group
 from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import Minute, about, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.words import percent

@@ -83,8 +83,10 @@ def test_a_kind_that_was_held_and_let_go_is_not_to_be_held_before_it_fails_again
     found = findings(scene)[rule]
     assert found.level is Level.AMBER
     assert "; its hold was lifted by user:ana 0." in found.sentence
-    assert found.sentence.endswith(" ago, its jobs come back within 10 min 0 s.")
-    assert found.step.text.startswith("Wait two minutes for what its attempts come to")
+    assert found.sentence.endswith(
+        " ago, its jobs come back within 10 min 0 s, and no attempt of it is counted since."
+    )
+    assert found.step.text.startswith("Wait for its first attempts, and two minutes more")
     assert found.step.paths == ("/errors/f1",)
 
     # Two minutes later it fails as before.
@@ -93,6 +95,40 @@ def test_a_kind_that_was_held_and_let_go_is_not_to_be_held_before_it_fails_again
     again = findings(scene)[rule]
     assert "lifted" not in again.sentence
     assert again.step.text.startswith(advice)
+
+
+def test_the_wait_after_a_hold_counts_from_the_first_attempts_that_ended_since(
+    scene: Scene,
+) -> None:
+    """All threads were busy with other jobs meanwhile."""
+    scene.event(Event.KIND_HELD, f"kind:{ECHO}", 500)
+    scene.event(Event.KIND_UNHELD, f"kind:{ECHO}", 240)
+    scene.minutes(3, upto=310, failed=60, succeeded=40)
+    scene.minutes(4, upto=70, kind="demo.sleep", succeeded=1)
+    retrying(scene, 3)
+    waiting = findings(scene)["failing"]
+    assert waiting.level is Level.AMBER
+    assert waiting.sentence.endswith(", and no attempt of it is counted since.")
+    assert waiting.step.text.startswith("Wait for its first attempts")
+
+    scene.minutes(1, upto=10, failed=60)
+    begun = findings(scene)["failing"]
+    assert begun.level is Level.AMBER
+    assert begun.sentence.endswith(" ago.")
+    assert begun.step.text.startswith("Wait two minutes for what its attempts come to")
+
+
+def test_it_is_to_be_held_again_once_two_minutes_of_attempts_failed(scene: Scene) -> None:
+    scene.event(Event.KIND_HELD, f"kind:{ECHO}", 500)
+    scene.event(Event.KIND_UNHELD, f"kind:{ECHO}", 240)
+    scene.minutes(3, upto=310, failed=60, succeeded=40)
+    scene.minutes(2, upto=190, kind="demo.sleep", succeeded=1)
+    scene.minutes(3, upto=10, failed=60)
+    retrying(scene, 3)
+
+    found = findings(scene)["failing"]
+    assert "lifted" not in found.sentence
+    assert found.step.text.startswith("Look at the first group")
 
 
 def test_a_storm_of_which_no_job_is_left_says_when_it_clears(scene: Scene) -> None:

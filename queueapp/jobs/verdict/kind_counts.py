@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +13,7 @@ class KindCounts:
 
     ``bad_at``: the end of the newest line in which too large a part of its attempts failed, None
     without any; ``since``: its attempts in the lines after that, ``since_failed`` of them failed.
+    ``ended_in``: the ends of the lines in which attempts of it ended, in no order.
     """
 
     kind: str
@@ -23,6 +25,7 @@ class KindCounts:
     since: int = 0
     since_failed: int = 0
     bad_at: datetime | None = None
+    ended_in: Sequence[datetime] = ()
 
     def is_over(self, least: float) -> bool:
         """Whether it fails no more: as many attempts as failed, or ``least``, say so since."""

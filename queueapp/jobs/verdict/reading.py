@@ -164,7 +164,7 @@ class _Reader:
         lines = row.minutes or ()
         return Hour(
             read_minutes(lines, row.uncounted_at),
-            [_with_instants(KindCounts, each, "bad_at") for each in row.recent or ()],
+            [_of_kind(each) for each in row.recent or ()],
             {
                 kind: p95_s({int(bucket): int(n) for bucket, n in buckets.items()})
                 for kind, buckets in (row.runs or {}).items()
@@ -250,6 +250,11 @@ def _late(facts: Facts) -> Unread | None:
         "minutes",
         f"what has happened for {span(uncounted_s)} is not counted yet: the workers cannot keep up",
     )
+
+
+def _of_kind(found: dict[str, Any]) -> KindCounts:
+    ended_in = [instant(at) for at in found["ended_in"] or ()]
+    return _with_instants(KindCounts, {**found, "ended_in": ended_in}, "bad_at")
 
 
 def _with_instants(made: Callable[..., T], found: dict[str, Any], *names: str) -> T:

@@ -159,8 +159,45 @@ def test_right_after_all_were_cancelled_it_is_said_that_nothing_is_left(scene: S
     scene.session.commit()
 
     found = findings(scene)["failing"]
-    assert "no job of it is failed or waits for a retry any more" in found.sentence
+    assert "no job of demo.echo is failed or waits for a retry any more" in found.sentence
     assert found.step.text.startswith("Nothing more")
+
+
+@pytest.mark.parametrize(("succeeded", "level"), [(100, Level.AMBER), (0, Level.RED)])
+def test_once_nothing_is_left_to_do_for_a_kind_the_next_one_that_fails_is_named(
+    scene: Scene, succeeded: int, level: Level
+) -> None:
+    """The level is that of what is left."""
+    scene.minutes(5, upto=10, kind="a.b", failed=30)
+    scene.minutes(5, upto=14, kind="c.d", succeeded=succeeded)
+    scene.minutes(5, upto=12, failed=100, retry_scheduled=5)
+    scene.ended(60, Status.FAILED, kind="a.b", error_class="OSError", error_fingerprint="f2")
+    jobs = retrying(scene, 4)
+    before = findings(scene)["failing"]
+    assert (before.level, before.evidence["kind"]) == (Level.RED, ECHO)
+
+    transitions.cancel(scene.session, jobs, actor=ACTOR)
+    scene.session.commit()
+
+    found = findings(scene)["failing"]
+    assert (
+        "failed, most of demo.echo; nothing is left to do for demo.echo; next is a.b, 100 % of its"
+        " 150 attempts: OSError"
+    ) in found.sentence
+    assert found.step.text == "Look at the first group of errors of a.b."
+    assert found.step.paths == ("/errors/f2",)
+    assert (found.evidence["kind"], found.evidence["fingerprint"]) == ("a.b", "f2")
+    assert (found.evidence["clears_at"], found.level) == (None, level)
+
+
+def test_a_kind_that_has_failed_a_little_is_not_the_next_one(scene: Scene) -> None:
+    scene.minutes(5, upto=10, kind="a.b", failed=1, succeeded=40)
+    scene.minutes(5, upto=12, failed=100)
+
+    found = findings(scene)["failing"]
+
+    assert "; no job of demo.echo is failed or waits for a retry any more" in found.sentence
+    assert "a.b" not in found.sentence
 
 
 def test_right_after_all_were_retried_they_are_said_to_have_yet_to_run(scene: Scene) -> None:

@@ -583,7 +583,7 @@ def test_the_error_of_another_kind_is_not_blamed(scene: Scene) -> None:
     scene.minutes(failed=60)
     scene.ended(60, Status.FAILED, kind="a.b", error_fingerprint="f1", error_class="KeyError")
     found = judged(scene)
-    assert "failed, most of demo.echo; no job of it is failed or" in found.first.sentence
+    assert "failed, most of demo.echo; no job of demo.echo is failed or" in found.first.sentence
     # No list of jobs would have one that failed so.
     assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
 
@@ -686,8 +686,9 @@ def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
         assert (found.level, clears_at) == (Level.RED, None)
         return
     assert found.level is Level.AMBER
-    assert f"nothing is left to do: this clears by itself by {moment(clears_at)}, unless" in (
-        found.sentence
+    assert (
+        f"nothing is left to do for it: this clears by itself by {moment(clears_at)}, unless"
+        in (found.sentence)
     )
     assert found.step.text.startswith("Nothing more")
     # The last bad line ended 70 s ago; it counts for ten minutes.

@@ -240,7 +240,7 @@ FIELDS: dict[str, str] = {
     "holders": "the workers that vanished",
     "job_id": "the job",
     "jobs": "how many jobs it holds",
-    "kind": "the kind with the most of them, or of the job",
+    "kind": "the kind with the most of them, for which something is left to do; or that of the job",
     "last_at": "when the last of them did",
     "last_end_at": "when an attempt last ended; null: not known",
     "last_lease_ends_at": "when the last of its leases ends",

@@ -65,9 +65,10 @@ def what_was_done(
     clears_at = _clears_at(facts, kind, bad, within_s)
     if clears_at is None:
         return Done(step=_LOOK)
+    name = kind.kind if kind else "it"
     return Done(
-        "; no job of it is failed or waits for a retry any more, nothing is left to do: this clears"
-        f" by itself by {moment(clears_at)}, unless new ones fail",
+        f"; no job of {name} is failed or waits for a retry any more, nothing is left to do for it:"
+        f" this clears by itself by {moment(clears_at)}, unless new ones fail",
         "Nothing more; the log has these failures.",
         clears_at,
         is_mending=True,

@@ -134,7 +134,7 @@ def test_right_after_what_the_banner_advises_it_advises_something_else(
             played.tick()
         later = verdict(client)
 
-    assert "no job of it is failed or waits for a retry any more" in after["sentence"]
+    assert "no job of mail.send is failed or waits for a retry any more" in after["sentence"]
     assert "this clears by itself by " in after["sentence"]
     assert after["next_step"].startswith("Nothing more")
     assert (later["level"], later["rule"]) == ("green", "healthy")
@@ -152,7 +152,7 @@ def test_right_after_what_the_banner_advises_it_advises_something_else(
 
     assert held["next_step"].startswith("Unhold it when")
     assert "its hold was lifted by user:ana 0." in after["sentence"]
-    assert after["next_step"].startswith("Wait two minutes")
+    assert after["next_step"].startswith("Wait for its first attempts")
     clear(session)
 
     make(session, "bad-deploy")

@@ -83,8 +83,10 @@ def test_a_kind_that_was_held_and_let_go_is_not_to_be_held_before_it_fails_again
     found = findings(scene)[rule]
     assert found.level is Level.AMBER
     assert "; its hold was lifted by user:ana 0." in found.sentence
-    assert found.sentence.endswith(" ago, its jobs come back within 10 min 0 s.")
-    assert found.step.text.startswith("Wait two minutes for what its attempts come to")
+    assert found.sentence.endswith(
+        " ago, its jobs come back within 10 min 0 s, and no attempt of it is counted since."
+    )
+    assert found.step.text.startswith("Wait for its first attempts, and two minutes more")
     assert found.step.paths == ("/errors/f1",)
 
     # Two minutes later it fails as before.
@@ -93,6 +95,40 @@ def test_a_kind_that_was_held_and_let_go_is_not_to_be_held_before_it_fails_again
     again = findings(scene)[rule]
     assert "lifted" not in again.sentence
     assert again.step.text.startswith(advice)
+
+
+def test_the_wait_after_a_hold_counts_from_the_first_attempts_that_ended_since(
+    scene: Scene,
+) -> None:
+    """All threads were busy with other jobs meanwhile."""
+    scene.event(Event.KIND_HELD, f"kind:{ECHO}", 500)
+    scene.event(Event.KIND_UNHELD, f"kind:{ECHO}", 240)
+    scene.minutes(3, upto=310, failed=60, succeeded=40)
+    scene.minutes(4, upto=70, kind="demo.sleep", succeeded=1)
+    retrying(scene, 3)
+    waiting = findings(scene)["failing"]
+    assert waiting.level is Level.AMBER
+    assert waiting.sentence.endswith(", and no attempt of it is counted since.")
+    assert waiting.step.text.startswith("Wait for its first attempts")
+
+    scene.minutes(1, upto=10, failed=60)
+    begun = findings(scene)["failing"]
+    assert begun.level is Level.AMBER
+    assert begun.sentence.endswith(" ago.")
+    assert begun.step.text.startswith("Wait two minutes for what its attempts come to")
+
+
+def test_it_is_to_be_held_again_once_two_minutes_of_attempts_failed(scene: Scene) -> None:
+    scene.event(Event.KIND_HELD, f"kind:{ECHO}", 500)
+    scene.event(Event.KIND_UNHELD, f"kind:{ECHO}", 240)
+    scene.minutes(3, upto=310, failed=60, succeeded=40)
+    scene.minutes(2, upto=190, kind="demo.sleep", succeeded=1)
+    scene.minutes(3, upto=10, failed=60)
+    retrying(scene, 3)
+
+    found = findings(scene)["failing"]
+    assert "lifted" not in found.sentence
+    assert found.step.text.startswith("Look at the first group")
 
 
 def test_a_storm_of_which_no_job_is_left_says_when_it_clears(scene: Scene) -> None:
@@ -123,8 +159,45 @@ def test_right_after_all_were_cancelled_it_is_said_that_nothing_is_left(scene: S
     scene.session.commit()
 
     found = findings(scene)["failing"]
-    assert "no job of it is failed or waits for a retry any more" in found.sentence
+    assert "no job of demo.echo is failed or waits for a retry any more" in found.sentence
     assert found.step.text.startswith("Nothing more")
+
+
+@pytest.mark.parametrize(("succeeded", "level"), [(100, Level.AMBER), (0, Level.RED)])
+def test_once_nothing_is_left_to_do_for_a_kind_the_next_one_that_fails_is_named(
+    scene: Scene, succeeded: int, level: Level
+) -> None:
+    """The level is that of what is left."""
+    scene.minutes(5, upto=10, kind="a.b", failed=30)
+    scene.minutes(5, upto=14, kind="c.d", succeeded=succeeded)
+    scene.minutes(5, upto=12, failed=100, retry_scheduled=5)
+    scene.ended(60, Status.FAILED, kind="a.b", error_class="OSError", error_fingerprint="f2")
+    jobs = retrying(scene, 4)
+    before = findings(scene)["failing"]
+    assert (before.level, before.evidence["kind"]) == (Level.RED, ECHO)
+
+    transitions.cancel(scene.session, jobs, actor=ACTOR)
+    scene.session.commit()
+
+    found = findings(scene)["failing"]
+    assert (
+        "failed, most of demo.echo; nothing is left to do for demo.echo; next is a.b, 100 % of its"
+        " 150 attempts: OSError"
+    ) in found.sentence
+    assert found.step.text == "Look at the first group of errors of a.b."
+    assert found.step.paths == ("/errors/f2",)
+    assert (found.evidence["kind"], found.evidence["fingerprint"]) == ("a.b", "f2")
+    assert (found.evidence["clears_at"], found.level) == (None, level)
+
+
+def test_a_kind_that_has_failed_a_little_is_not_the_next_one(scene: Scene) -> None:
+    scene.minutes(5, upto=10, kind="a.b", failed=1, succeeded=40)
+    scene.minutes(5, upto=12, failed=100)
+
+    found = findings(scene)["failing"]
+
+    assert "; no job of demo.echo is failed or waits for a retry any more" in found.sentence
+    assert "a.b" not in found.sentence
 
 
 def test_right_after_all_were_retried_they_are_said_to_have_yet_to_run(scene: Scene) -> None:

@@ -64,8 +64,8 @@ def judged(scene: Scene, **given: Any) -> Verdict:
             assert one.level in LEVELS[one.rule]
         assert set(one.evidence) <= set(FIELDS)
     order = [rule.code for rule in RULES]
-    told = [one.rule for one in found.findings if one.rule in order]
-    assert told == sorted(told, key=order.index)
+    told = [one for one in found.findings if one.rule in order]
+    assert told == sorted(told, key=lambda one: (one.level is not Level.RED, order.index(one.rule)))
     return found
 
 
@@ -584,7 +584,7 @@ def test_the_error_of_another_kind_is_not_blamed(scene: Scene) -> None:
     scene.minutes(failed=60)
     scene.ended(60, Status.FAILED, kind="a.b", error_fingerprint="f1", error_class="KeyError")
     found = judged(scene)
-    assert "failed, most of demo.echo; no job of it is failed or" in found.first.sentence
+    assert "failed, most of demo.echo; no job of demo.echo is failed or" in found.first.sentence
     # No list of jobs would have one that failed so.
     assert found.first.step.paths == ("/events?event=failed&kind=demo.echo",)
 
@@ -687,8 +687,9 @@ def test_failing_of_which_no_job_is_left_says_so_and_when_it_clears(
         assert (found.level, clears_at) == (Level.RED, None)
         return
     assert found.level is Level.AMBER
-    assert f"nothing is left to do: this clears by itself by {moment(clears_at)}, unless" in (
-        found.sentence
+    assert (
+        f"nothing is left to do for it: this clears by itself by {moment(clears_at)}, unless"
+        in (found.sentence)
     )
     assert found.step.text.startswith("Nothing more")
     # The last bad line ended 70 s ago; it counts for ten minutes.
@@ -1050,6 +1051,22 @@ def test_the_first_rule_that_applies_is_the_verdict_and_the_others_stand_below(
     assert rules(found) == ["no_workers", "retry_storm", "failing"]
 
 
+def test_the_verdict_is_never_milder_than_what_stands_below_it(scene: Scene) -> None:
+    """Most attempts fail, and not so many of the starts are retries that it would be red."""
+    scene.worker()
+    scene.minutes(claimed=100, retries=60, failed=10, retry_scheduled=60, succeeded=30)
+    make_job(scene.session, available_at=ago(-60), attempts=1, error_fingerprint="f1")
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert [(one.rule, one.level) for one in found.findings] == [
+        ("failing", Level.RED),
+        ("retry_storm", Level.AMBER),
+    ]
+    assert found.level is Level.RED
+
+
 def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A reading takes longer than it may."""
     monkeypatch.setattr(reading, "READING_S", 0.3)
@@ -1231,14 +1248,14 @@ def test_every_reading_is_one_statement_without_a_sequential_scan(
 ) -> None:
     seed(session, 8_000)
     scene.worker()
-    scene.minutes(succeeded=1)
+    scene.minutes(succeeded=1, deferred=1)
     session.commit()
     with engine.connect() as connection, statements_of(engine) as sent:
         found = verdict(connection, job_timeout_s=60)
 
     assert found.unread == ()
-    # The bound on time, six readings, who is connected, and the database itself.
-    assert len(sent) <= 11
+    # The bound on time, seven readings, who is connected, and the database itself.
+    assert len(sent) <= 12
     session.execute(sa.text("SET LOCAL enable_seqscan = off"))
     assert sequential_scans(session, sent) == []
 
@@ -1248,7 +1265,7 @@ def test_what_it_reads_follows_its_bounds_and_not_the_tables(
     scene: Scene, engine: sa.Engine
 ) -> None:
     scene.worker()
-    scene.minutes(succeeded=1)
+    scene.minutes(succeeded=1, deferred=1)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         for _ in range(2):
             fill(connection, 40_000, **FINISHED)

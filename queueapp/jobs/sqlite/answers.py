@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from queueapp.jobs.sqlite import (
     failures,
+    handed_back,
     kinds,
     leases,
     metrics,
@@ -24,6 +25,7 @@ from queueapp.jobs.sqlite.replacements import answer, known
 __all__ = [
     "answer",
     "failures",
+    "handed_back",
     "kinds",
     "known",
     "leases",

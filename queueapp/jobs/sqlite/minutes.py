@@ -59,10 +59,13 @@ def _recent(rows: Sequence[Row[Any]], failing: float) -> list[dict[str, Any]]:
     """``rows``: the newest line first."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     bad_at: dict[str, datetime] = {}
+    ended_in: dict[str, list[datetime]] = defaultdict(list)
     for row in rows:
         for name, kind in kinds_of(row.data).items():
             counts = _of_line(kind)
             found[name].update(counts)
+            if counts["attempts"]:
+                ended_in[name].append(row.created_at)
             if counts["failures"] > failing * counts["attempts"]:
                 bad_at.setdefault(name, row.created_at)
     for row in rows:
@@ -74,7 +77,7 @@ def _recent(rows: Sequence[Row[Any]], failing: float) -> list[dict[str, Any]]:
     worst = sorted(found.items(), key=lambda each: [-each[1][name] for name in order])
     return [
         {**dict.fromkeys(("since", "since_failed"), 0), **counts, "kind": kind,
-         "bad_at": bad_at.get(kind)}
+         "bad_at": bad_at.get(kind), "ended_in": ended_in[kind]}
         for kind, counts in worst[: statements.MOST_RECENT]
     ]  # fmt: skip
 

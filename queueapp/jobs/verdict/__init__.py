@@ -1,7 +1,7 @@
 """Is the queue well? One word with its evidence, from an ordered list of rules.
 
-The first rule that applies is the verdict, the others are told below it. What could not be read is
-not known, and not known is never green.
+The first rule that applies is the verdict, a red one before all others, and those are told below
+it. What could not be read is not known, and not known is never green.
 """
 
 from __future__ import annotations
@@ -46,14 +46,12 @@ def verdict(
 
 
 def judge(facts: Facts) -> Verdict:
-    """Ask every rule, in order."""
-    found = [finding for rule in RULES if (finding := rule.ask(facts))]
-    if facts.unread:
-        unknown = not_known(*facts.unread, lock=locked(facts))
-        reds = [finding for finding in found if finding.level is Level.RED]
-        # What is red for certain stays so, whatever could not be read.
-        first = reds[0] if reds else unknown
-        found = [first, *(one for one in [unknown, *found] if one is not first)]
+    """Ask every rule, in order; what is worse comes first, so that nothing below is worse."""
+    asked = [finding for rule in RULES if (finding := rule.ask(facts))]
+    # What is red for certain stays so, whatever could not be read.
+    found = [finding for finding in asked if finding.level is Level.RED]
+    found += [not_known(*facts.unread, lock=locked(facts))] if facts.unread else []
+    found += [finding for finding in asked if finding.level is not Level.RED]
     first = found[0] if found else _healthy(facts)
     notes = tuple(note for note in (failing.is_over(facts), ahead.unseen(facts)) if note)
     return Verdict(first, tuple(found[1:]), facts.now, facts.unread, notes)

@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from queueapp.jobs import minute_stats
 from queueapp.jobs.control import Switch
 from queueapp.jobs.status import Event
-from queueapp.jobs.verdict.facts import Facts, Group, Groups, KindCounts
+from queueapp.jobs.verdict.facts import Facts, Group, Groups
+from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import Minute, last
 from queueapp.jobs.verdict.statements import GROUPS, MOST_FAILURES, RECENT_S
 from queueapp.jobs.why.words import counted, moment, span
@@ -52,7 +54,10 @@ def what_was_done(
         return Done("; it is on hold", step, is_held=True, is_mending=True)
     lift = _lift(facts, kind, within_s)
     if lift:
-        return Done(_lifted(facts, lift), _AGAIN, is_mending=True)
+        has_run = _first_since(kind, lift) is not None
+        told = "" if has_run else ", and no attempt of it is counted since"
+        step = _AGAIN if has_run else _NONE_YET
+        return Done(f"{_lifted(facts, lift)}{told}", step, is_mending=True)
     if group:
         return _of_group(group)
     if facts.groups is None:
@@ -60,9 +65,10 @@ def what_was_done(
     clears_at = _clears_at(facts, kind, bad, within_s)
     if clears_at is None:
         return Done(step=_LOOK)
+    name = kind.kind if kind else "it"
     return Done(
-        "; no job of it is failed or waits for a retry any more, nothing is left to do: this clears"
-        f" by itself by {moment(clears_at)}, unless new ones fail",
+        f"; no job of {name} is failed or waits for a retry any more, nothing is left to do for it:"
+        f" this clears by itself by {moment(clears_at)}, unless new ones fail",
         "Nothing more; the log has these failures.",
         clears_at,
         is_mending=True,
@@ -71,6 +77,7 @@ def what_was_done(
 
 _LOOK = "Look at these failures in the log: no job looked at waits with one, or ended so."
 _AGAIN = "Wait two minutes for what its attempts come to; if they fail, hold it again."
+_NONE_YET = "Wait for its first attempts, and two minutes more; if they fail, hold it again."
 _CANARY = "Wait for what those come to; then retry or cancel the others."
 _RETRIED = (
     "Wait for what they come to: it ends by itself once they go well, and names them if they fail."
@@ -78,14 +85,25 @@ _RETRIED = (
 
 
 def _lift(facts: Facts, kind: KindCounts | None, within_s: float) -> Switch | None:
-    """The hold that was lifted so lately that no line tells yet that the kind fails again."""
+    """The hold that was lifted so lately that no line tells yet that the kind fails again.
+
+    Attempts that wait for a thread tell nothing: the time counts from the first ones that ended.
+    """
     switch = facts.controls.latest.get(f"kind:{kind.kind}") if kind and facts.controls else None
     if kind is None or switch is None or switch.event is not Event.KIND_UNHELD:
         return None
     if facts.age_s(switch.at) > within_s + LINE_S:
         return None
-    fails_again = kind.bad_at and kind.bad_at > switch.at + timedelta(seconds=LINE_S)
-    return None if fails_again else switch
+    first_at = _first_since(kind, switch)
+    if first_at is None or kind.bad_at is None:
+        return switch
+    return None if kind.bad_at > first_at + timedelta(seconds=LINE_S) else switch
+
+
+def _first_since(kind: KindCounts | None, lift: Switch) -> datetime | None:
+    """From when on attempts of it have ended since the hold was lifted: where their line began."""
+    first = min((at for at in kind.ended_in if at > lift.at), default=None) if kind else None
+    return first and max(lift.at, first - timedelta(seconds=minute_stats.EVERY_S))
 
 
 def _lifted(facts: Facts, lift: Switch) -> str:

@@ -11,6 +11,8 @@ from queueapp.jobs import deploy
 from queueapp.jobs.control import Controls
 from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
+from queueapp.jobs.verdict.handed_back import HandedBack
+from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import LATE_S, Minute
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import Worker
@@ -99,41 +101,6 @@ class Line:
         """The same among those with a job that a live worker can run."""
         able = [(head.able_at, head) for head in self.heads if head.able_at is not None]
         return min(able, key=lambda one: one[0])[1] if able else None
-
-
-@dataclass(frozen=True)
-class KindCounts:
-    """The last ten minutes of a kind.
-
-    ``bad_at``: the end of the newest line in which too large a part of its attempts failed, None
-    without any; ``since``: its attempts in the lines after that, ``since_failed`` of them failed.
-    """
-
-    kind: str
-    starts: int
-    retries: int
-    attempts: int
-    failures: int
-    arrived: int
-    since: int = 0
-    since_failed: int = 0
-    bad_at: datetime | None = None
-
-    def is_over(self, least: float) -> bool:
-        """Whether it fails no more: as many attempts as failed, or ``least``, say so since."""
-        return self.bad_at is None or (self._is_better and self.since >= self._enough(least))
-
-    def is_mending(self, least: float) -> bool:
-        """Whether a quarter of what it takes to say that it is over says so."""
-        return self._is_better and self.since >= self._enough(least) / 4
-
-    @property
-    def _is_better(self) -> bool:
-        """Whether half as large a part fails at the most: chance alone makes good minutes too."""
-        return 2 * self.since_failed * self.attempts <= self.failures * self.since
-
-    def _enough(self, least: float) -> float:
-        return max(1.0, min(least, self.failures))
 
 
 @dataclass(frozen=True)
@@ -272,7 +239,8 @@ class System:
 class Facts:
     """All that one verdict is made from; None: the part could not be read (see ``unread``).
 
-    ``lock``: what is waited for; only looked for where nothing ends.
+    ``lock``: what is waited for; only looked for where nothing ends. ``handed_back``: jobs of kinds
+    that no live worker runs; only looked for where something was put off.
     """
 
     now: datetime
@@ -286,6 +254,7 @@ class Facts:
     groups: Groups | None = None
     system: System | None = None
     lock: Blocker | None = None
+    handed_back: Sequence[HandedBack] = ()
     unread: tuple[Unread, ...] = ()
 
     def age_s(self, at: datetime | None) -> float:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from queueapp.jobs.status import Event
-from queueapp.jobs.verdict.done import FAILING_S, first_group, since_then, what_was_done
-from queueapp.jobs.verdict.facts import Facts, Group, KindCounts
+from queueapp.jobs.verdict.done import FAILING_S, since_then
+from queueapp.jobs.verdict.facts import Facts, Group
 from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import Minute, about, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.subject import subject
 from queueapp.jobs.verdict.words import percent
 from queueapp.jobs.why.words import counted, moment
 
@@ -26,17 +28,19 @@ def retry_storm(facts: Facts) -> Said | None:
     still = retries * _part_of_sick(facts, lambda one: one.retries)
     if starts < limits.least or still <= limits.retries * starts:
         return None
-    kind = max(_sick(facts), key=lambda one: one.retries, default=None)
-    group = first_group(facts, kind.kind if kind else None)
     last_bad = (m for m in facts.hour.minutes if _retries(m) > limits.retries * _starts(m))
-    done = what_was_done(facts, kind, group, bad=last_bad, within_s=STORM_S)
-    named = f", most of {kind.kind}" if kind else ""
-    named += f": {group.error_class}" if group and group.error_class else ""
-    is_red = still > limits.retries_red * starts and not done.is_mending
+    found = subject(
+        facts, _sick(facts), lambda one: (one.retries, one.starts),
+        share=limits.retries, noun="start", bad=last_bad, within_s=STORM_S,
+    )  # fmt: skip
+    kind, group, done = found.kind, found.group, found.done
+    still -= retries * _part_of(facts, found.over, lambda one: one.retries)
+    left = starts - sum(one.starts for one in found.over)
+    is_red = still > limits.retries_red * left and not done.is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
         f"{percent(retries, starts)} of {counted(starts, 'start')} in"
-        f" {about(minutes, facts.now, STORM_S)} minutes are retries{named}{done.words}.",
+        f" {about(minutes, facts.now, STORM_S)} minutes are retries{found.named}{done.words}.",
         lasting_since(facts.hour.minutes, lambda m: _retries(m) > limits.retries * _starts(m)),
         {
             "starts": starts,
@@ -59,19 +63,22 @@ def failing(facts: Facts) -> Said | None:
     still = failures * _part_of_sick(facts, lambda one: one.failures)
     if attempts < limits.least or still <= limits.failing * attempts:
         return None
-    kind = max(_sick(facts), key=lambda one: one.failures, default=None)
-    group = first_group(facts, kind.kind if kind else None)
     last_bad = (m for m in facts.hour.minutes if _failures(m) > limits.failing * _attempts(m))
-    done = what_was_done(facts, kind, group, bad=last_bad, within_s=FAILING_S)
+    found = subject(
+        facts, _sick(facts), lambda one: (one.failures, one.attempts),
+        share=limits.failing, noun="attempt", bad=last_bad, within_s=FAILING_S,
+    )  # fmt: skip
+    kind, group, done = found.kind, found.group, found.done
+    still -= failures * _part_of(facts, found.over, lambda one: one.failures)
     is_mending = done.is_mending or (kind is not None and kind.is_mending(limits.least))
     deployed_at = facts.signs.deployed_at if facts.signs else None
     new = bool(group and deployed_at and group.ever_at and group.ever_at > deployed_at)
-    named = f", most of {kind.kind}" if kind else ""
-    named += f": {group.error_class}" if group and group.error_class else ""
+    named = found.named
     if new and deployed_at:
         named += f", new since the deploy of {moment(deployed_at)}"
     named += "" if done.is_held else since_then(kind)
-    is_red = still > limits.failing_red * attempts and not is_mending
+    left = attempts - sum(one.attempts for one in found.over)
+    is_red = still > limits.failing_red * left and not is_mending
     return Said(
         Level.RED if is_red else Level.AMBER,
         f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
@@ -119,8 +126,19 @@ def _sick(facts: Facts) -> list[KindCounts]:
 
 def _part_of_sick(facts: Facts, of: Callable[[KindCounts], int]) -> float:
     """How much of the failures or the retries is theirs, from 0 to 1."""
+    return _part_of(facts, _sick(facts), of, without=1.0)
+
+
+def _part_of(
+    facts: Facts,
+    kinds: Iterable[KindCounts],
+    of: Callable[[KindCounts], int],
+    *,
+    without: float = 0.0,
+) -> float:
+    """How much of them is of these kinds; ``without``: where there are none of any kind."""
     every = sum(of(one) for one in facts.hour.recent) if facts.hour else 0
-    return sum(of(one) for one in _sick(facts)) / every if every else 1.0
+    return sum(of(one) for one in kinds) / every if every else without
 
 
 def _of_group(group: Group | None) -> dict[str, str | None]:

@@ -53,8 +53,9 @@ class Unread:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer. ``others``: what the other rules found, in the order of the rules.
+    """The answer, the worst first. ``others``: what the other rules found.
 
+    They stand red before not known before amber, within a level in the order of the rules.
     ``notes``: sentences of what is no fault, and has to be known with it.
     """
 

@@ -24,7 +24,6 @@ from queueapp.jobs.verdict.facts import (
     HeldKind,
     Holding,
     Hour,
-    KindCounts,
     Line,
     Running,
     Signs,
@@ -32,6 +31,8 @@ from queueapp.jobs.verdict.facts import (
     System,
 )
 from queueapp.jobs.verdict.findings import Unread
+from queueapp.jobs.verdict.handed_back import HandedBack, handed_back, may_be_there
+from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import LATE_S, instant, p95_s, read_minutes
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import days_around, signs
@@ -58,7 +59,7 @@ def read(
     expected_workers: int = 0,
     pooled: bool = False,
 ) -> Facts:
-    """Read what the rules look at, in at most eleven statements, in a transaction that it bounds.
+    """Read what the rules look at, in at most twelve statements, in a transaction that it bounds.
 
     ``job_timeout_s``: the time-out of jobs that name none, 0 for none. ``pooled``: workers come
     through a pooler, so that connections tell nothing of them.
@@ -104,6 +105,7 @@ class _Reader:
             groups=self._part("failures", self._groups),
             system=self._part("system", self._system),
             lock=self._lock(line, now, thresholds),
+            handed_back=self._handed_back(seen, controls, hour, now),
         )
         if late := _late(facts):
             self._unread.append(late)
@@ -162,7 +164,7 @@ class _Reader:
         lines = row.minutes or ()
         return Hour(
             read_minutes(lines, row.uncounted_at),
-            [_with_instants(KindCounts, each, "bad_at") for each in row.recent or ()],
+            [_of_kind(each) for each in row.recent or ()],
             {
                 kind: p95_s({int(bucket): int(n) for bucket, n in buckets.items()})
                 for kind, buckets in (row.runs or {}).items()
@@ -181,6 +183,22 @@ class _Reader:
         row: Any = run(self._database, statements.GROUPS_OF, **self._near)[0]
         groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
         return Groups(groups, row.failed, row.retrying, row.back_to, row.is_cut)
+
+    def _handed_back(
+        self, seen: Signs | None, controls: Controls | None, hour: Hour | None, now: datetime
+    ) -> Sequence[HandedBack]:
+        """Jobs of kinds that nobody runs who lives; asked where something was put off of late."""
+        if seen is None or not (seen.alive(now) and seen.all_known):
+            return ()
+        if controls is None or hour is None or not may_be_there(hour.minutes, now):
+            return ()
+        known = {kind for one in seen.live(now) if one.slots for kind in one.kinds}
+        known |= {*controls.held_kinds}
+        found = self._part(
+            "handed back",
+            lambda: handed_back(self._database, known=sorted(known), **self._near),
+        )
+        return found or ()
 
     def _system(self) -> System:
         open_ = transactions(self._database)
@@ -232,6 +250,11 @@ def _late(facts: Facts) -> Unread | None:
         "minutes",
         f"what has happened for {span(uncounted_s)} is not counted yet: the workers cannot keep up",
     )
+
+
+def _of_kind(found: dict[str, Any]) -> KindCounts:
+    ended_in = [instant(at) for at in found["ended_in"] or ()]
+    return _with_instants(KindCounts, {**found, "ended_in": ended_in}, "bad_at")
 
 
 def _with_instants(made: Callable[..., T], found: dict[str, Any], *names: str) -> T:

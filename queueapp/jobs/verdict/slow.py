@@ -29,31 +29,37 @@ BEHIND_S = 600.0
 
 
 def no_worker_for_kind(facts: Facts) -> Said | None:
-    """Workers live, and nobody of them runs what is due first."""
+    """Workers live, and nobody of them runs what is due first, or what they hand back."""
     signs, line = facts.signs, facts.line
     assert signs is not None
     assert line is not None
     assert facts.controls is not None
     able = {kind for one in signs.live(facts.now) if one.slots for kind in one.kinds}
-    if not able or not signs.all_known or facts.controls.pause:
+    if not signs.alive(facts.now) or not signs.all_known or facts.controls.pause:
         return None
     known = able.union(facts.controls.held_kinds)
-    lonely = [one for one in line.heads if one.kind not in known]
-    oldest = min(lonely, key=lambda one: one.at, default=None)
-    if oldest is None or facts.age_s(oldest.at) <= facts.thresholds.starving:
+    waiting = [(one.since, one.id, one.kind, one.handbacks) for one in facts.handed_back]
+    waiting += [(one.at, one.id, one.kind, 0) for one in line.heads if one.kind not in known]
+    at, job_id, kind, handbacks = min(waiting, default=(None, 0, "", 0))
+    if at is None or facts.age_s(at) <= facts.thresholds.starving:
         return None
+    waits = (
+        f"was handed back {counted(handbacks, 'time')} in {span(facts.age_s(at))}"
+        if handbacks
+        else f"is due for {span(facts.age_s(at))}"
+    )
     return Said(
         Level.AMBER,
-        f"Job {oldest.id} ({oldest.kind}) is due for {span(facts.age_s(oldest.at))}, and no live"
-        " worker runs its kind.",
-        oldest.at,
+        f"Job {job_id} ({kind}) {waits}, and no live worker runs its kind.",
+        at,
         {
-            "job_id": oldest.id,
-            "kind": oldest.kind,
-            "oldest_due_at": oldest.at,
+            "job_id": job_id,
+            "kind": kind,
+            "oldest_due_at": at,
+            "handbacks": handbacks,
             "live_workers": signs.alive(facts.now),
         },
-        (f"/jobs/{oldest.id}",),
+        (f"/jobs/{job_id}",),
     )
 
 

@@ -177,7 +177,7 @@ SELECT statement_timestamp() AS now,
        sum(b.attempts) AS attempts, sum(b.failures) AS failures, sum(b.arrived) AS arrived,
        coalesce(sum(b.attempts) FILTER (WHERE b.created_at > b.bad_at), 0) AS since,
        coalesce(sum(b.failures) FILTER (WHERE b.created_at > b.bad_at), 0) AS since_failed,
-       max(b.bad_at) AS bad_at
+       max(b.bad_at) AS bad_at, jsonb_agg(b.created_at) FILTER (WHERE b.attempts > 0) AS ended_in
      FROM (
        SELECT c.*, max(c.created_at) FILTER (WHERE c.failures > %(failing)s::float8 * c.attempts)
          OVER (PARTITION BY c.kind) AS bad_at

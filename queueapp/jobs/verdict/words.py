@@ -26,8 +26,9 @@ def name_of(worker: str) -> str:
 
 
 def percent(part: int, of: int) -> str:
-    """A share in words: ``71 %``."""
-    return f"{100 * part / of:.0f} %" if of else "0 %"
+    """A share in words: ``71 %``; of what is not nothing ``<1 %`` at the least."""
+    told = f"{100 * part / of:.0f} %" if of else "0 %"
+    return "<1 %" if part and told == "0 %" else told
 
 
 def share_of_workers(alive: int, expected: int) -> str:

@@ -143,7 +143,7 @@ def _retry_storm(stage: Stage) -> None:
     stage.crew()
     stage.minutes(14, EVENING, upto=370)
     told = minute(
-        enqueued=29, claimed=100, retries=71, succeeded=24, retry_scheduled=76, wait={"9": 100}
+        enqueued=20, claimed=100, retries=80, succeeded=24, retry_scheduled=76, wait={"9": 100}
     )
     stage.minutes(6, {MAIL: told})
     stage.flow(9, 4)
@@ -231,8 +231,8 @@ INCIDENTS: dict[str, Incident] = {
         3, _dead_worker,
     ),
     "retry-storm": Incident(
-        "retry_storm", "amber",
-        "Seven of ten starts are retries: the mail server refuses connections.",
+        "retry_storm", "red",
+        "Eight of ten starts are retries: the mail server refuses connections.",
         "The banner leads to the error; hold mail.send, confirm. When the server is back, there as"
         " well: unhold it, spread over some minutes.",
         3, _retry_storm,

@@ -128,8 +128,11 @@ def _unknown(app: Flask, unread: Unread) -> Verdict:
 
 def _what_to_check(app: Flask) -> str:
     address = address_of(app)
-    if address.has_local_server:
-        return "Is the local PostgreSQL under `instance/` running? Start the command again."
+    if address.has_local_server or (not address.is_local and address.is_of_this_folder):
+        return (
+            "The local PostgreSQL under `instance/` does not run: any command of this folder, such"
+            " as `flask system`, starts it again."
+        )
     if address.is_local and needs_database_url(address.settings):
         return "Set DATABASE_URL where this process is started, and start it again."
     if address.is_local:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from queueapp import create_app
+from queueapp.connections import Address
 from queueapp.connections.bounded import NoAnswer
 from queueapp.error_handlers.faults import problem_of
 from queueapp.shared import Snapshot
@@ -38,7 +41,7 @@ def test_no_answer_and_no_connection_are_told_alike(raised: Exception) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("", "the local PostgreSQL under instance/ does not answer: end the command"),
+        ("", "the local PostgreSQL under instance/ does not answer: run any command"),
         ("postgresql://db/queue", "the database does not answer: check DATABASE_URL, or try again"),
     ],
 )
@@ -51,6 +54,18 @@ def test_it_says_what_starts_the_database_again(url: str, said: str) -> None:
     assert problem.detail.startswith(said)
     assert problem.detail.endswith(", or try again")
     assert ("DATABASE_URL" in problem.detail) is bool(url)
+
+
+def test_a_process_of_the_demo_knows_that_its_database_is_the_local_one(tmp_path: Path) -> None:
+    app = create_app({"DATABASE_URL": "postgresql://queue:s3cret@127.0.0.1:1/queue"})
+    address = app.extensions["queue_address"] = Address(app.extensions["queue_settings"], tmp_path)
+    assert not address.is_of_this_folder
+    (tmp_path / "password").write_text("s3cret")
+
+    with app.app_context():
+        problem = problem_of(psycopg.OperationalError("connection refused"))
+
+    assert "such as flask system, which starts it" in problem.detail
 
 
 def test_fault_of_ours_is_not_told_as_one_of_the_database() -> None:

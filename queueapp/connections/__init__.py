@@ -95,6 +95,11 @@ class Address:
         return self._local is not None
 
     @property
+    def is_of_this_folder(self) -> bool:
+        """Whether its server is the one under ``instance/``: a demo tells its processes where."""
+        return self.is_local or local_postgres.is_of(self._home, self.settings.database_url)
+
+    @property
     def engine_url(self) -> str:
         """What engines are made for: PostgreSQL wherever it is, or the SQLite file."""
         return self.settings.database_url if self.settings.is_sqlite else "postgresql+psycopg://"

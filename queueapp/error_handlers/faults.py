@@ -114,10 +114,10 @@ def _of_database(origin: psycopg.Error) -> QueueError | None:
 
 def _no_answer() -> str:
     """Who does not answer, and what to do: without DATABASE_URL it is a server of our own."""
-    if has_app_context() and address_of(current_app).is_local:
+    if has_app_context() and address_of(current_app).is_of_this_folder:
         return (
-            "the local PostgreSQL under instance/ does not answer: end the command that runs here"
-            " (flask demo, flask run) and start it again, which starts PostgreSQL too"
+            "the local PostgreSQL under instance/ does not answer: run any command of this folder,"
+            " such as flask system, which starts it"
         )
     return "the database does not answer: check DATABASE_URL"
 

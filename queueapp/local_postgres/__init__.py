@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -36,6 +37,7 @@ __all__ = [
     "LocalPostgresUnavailable",
     "find_binaries",
     "free_port",
+    "is_of",
     "remove_abandoned",
     "start",
     "version_of",
@@ -105,6 +107,15 @@ def start(home: Path, *, durable: bool = True, binaries: Path | None = None) -> 
             return _join(home, durable=durable, binaries=binaries)
     except (OSError, psycopg.Error) as error:
         raise LocalPostgresUnavailable(f"No PostgreSQL can run in {home}: {error}.") from error
+
+
+def is_of(home: Path, url: str) -> bool:
+    """Whether ``url`` leads to the PostgreSQL of ``home``: nobody else has its password."""
+    try:
+        kept = (home / "password").read_text()
+    except OSError:
+        return False
+    return bool(kept) and urlsplit(url).password == kept
 
 
 def remove_abandoned(home: Path) -> None:

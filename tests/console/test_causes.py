@@ -17,7 +17,7 @@ from queueapp.jobs.queries import failures
 from queueapp.jobs.status import Event, Status
 from tests.console.conftest import Console, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
-from tests.scenes import ago
+from tests.scenes import Scene, ago
 
 TRACE = """Traceback (most recent call last):
   File "/srv/lib/python3.11/site-packages/http/client.py", line 7, in call
@@ -234,6 +234,24 @@ def test_a_cause_without_jobs_says_what_became_of_them(console: Console) -> None
 
     assert "No job has this error now" in text
     assert console.client.get("/errors/nonsense").status_code == 404
+
+
+def test_the_banner_leads_to_a_cause_with_its_verbs_whatever_is_scheduled(
+    console: Console, session: Session
+) -> None:
+    scene = Scene(session)
+    scene.worker()
+    scene.minutes(retry_scheduled=60, succeeded=30, kind="demo.echo")
+    new = transitions.NewJob(kind="a.b", payload={}, priority=9, delay_s=86_400)
+    transitions.enqueue(session, [new] * 2_100, producer="app", actor="app", via="python")
+    fingerprint = fail(session, verb="retry", kind="demo.echo")
+    session.commit()
+
+    assert f'href="/errors/{fingerprint}"' in console.get("/")
+    assert f'id="cause-{fingerprint}"' in console.get("/errors")
+    text = words(console.get(f"/errors/{fingerprint}"))
+    assert "Hold demo.echo" in text
+    assert "Cancel the 1+ waiting" in text
 
 
 def test_where_more_wait_than_were_looked_at_the_page_says_so_and_offers_its_verbs(

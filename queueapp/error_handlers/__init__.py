@@ -20,6 +20,7 @@ from queueapp.error_handlers.faults import Problem, deliberate, problem_of
 from queueapp.error_handlers.headers import logged_path, request_id, secure
 from queueapp.error_handlers.story import story
 from queueapp.error_handlers.streams import watch
+from queueapp.jobs import on_behalf
 
 __all__ = ["deliberate", "init_app"]
 
@@ -31,9 +32,20 @@ AGAIN_S = 10
 
 def init_app(app: Flask) -> None:
     """Answer every exception, and put the security headers on every answer."""
+    app.before_request(_name_request)
+    app.teardown_request(_forget_request)
     app.register_error_handler(Exception, answer)
     app.after_request(secure)
     app.after_request(watch)
+
+
+def _name_request() -> None:
+    """Let what this request does be found by its id, in the ledger as in the log."""
+    on_behalf.REQUEST.set(request_id())
+
+
+def _forget_request(_error: BaseException | None) -> None:
+    on_behalf.REQUEST.set(None)
 
 
 def answer(error: Exception) -> AnyResponse | HTTPException:

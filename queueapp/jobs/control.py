@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from queueapp.jobs import on_behalf
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Event
 
@@ -34,6 +35,9 @@ RETURNING id
 # without that a worker could lift, for its time is over, a pause that was set anew meanwhile.
 _TAKE_TURNS = f"SELECT pg_advisory_xact_lock({LOCK})"
 _NOW = "SELECT clock_timestamp() AS now"
+
+# What workers say of themselves: no deed of anybody's, also where one asks over HTTP.
+SIGNS = (Event.WORKER_SEEN, Event.WORKER_STOPPED)
 
 # What a switch may be written as: itself, or carried over from a day that was dropped.
 SWITCH_EVENTS = [str(event) for event in (*SWITCHES, Event.CONTROL_CARRIED)]
@@ -157,7 +161,8 @@ def record(
     data: dict[str, Any] | None = None,
 ) -> int:
     """Write one control event and return its id. Does not commit."""
-    text = json.dumps(data) if data is not None else None
+    told = {**(data or {}), **({} if event in SIGNS else on_behalf.told())}
+    text = json.dumps(told) if data is not None or told else None
     rows = run(database, _RECORD, scope=scope, event=event, actor=actor, reason=reason, data=text)
     return int(rows[0].id)
 

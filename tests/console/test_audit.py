@@ -111,6 +111,27 @@ def test_every_line_of_an_operation_says_on_which_surface_it_was_made(
     ]  # fmt: skip
 
 
+def test_what_was_done_over_http_has_the_id_of_its_request(
+    console: Console, client: FlaskClient, session: Session
+) -> None:
+    job = make_job(session, Status.FAILED)
+    other = make_job(session)
+    session.commit()
+    client.post(f"/api/jobs/{job.id}/retry", headers={"X-Request-Id": "from-the-proxy"})
+    client.post("/api/queue/pause", json={"reason": "smtp"}, headers={"X-Request-Id": "paused-1"})
+    client.post(f"/api/jobs/{other.id}/clone", headers={"X-Request-Id": "cloned-1"})
+    # Whoever asks nobody over HTTP has none, also after those.
+    transitions.cancel(session, [other.id], actor="cli:bo")
+    session.commit()
+
+    read = list(csv.DictReader(io.StringIO(client.get("/audit.csv").text)))
+    found = {row["verb"]: row["request_id"] for row in read}
+    assert found == {
+        "retry": "from-the-proxy", "pause": "paused-1", "clone": "cloned-1", "cancel": "",
+    }  # fmt: skip
+    assert "request from-the-pr…" in words(console.get("/audit"))
+
+
 def test_the_address_narrows_it_and_times_become_those_of_everybody(
     console: Console, client: FlaskClient, operation: str
 ) -> None:

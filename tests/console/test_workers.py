@@ -353,7 +353,7 @@ def test_a_worker_is_asked_to_drain_once_and_for_a_reason(
     assert {answer.location for answer in asked} == {f"/workers/{ALIVE}?done=drain"}
     [line] = session.scalars(sa.select(JobEvent).where(JobEvent.event == "drain_requested"))
     assert (line.scope, line.actor, line.reason) == (ALIVE, "user:local", "why <b>")
-    assert line.data == {"via": "console"}
+    assert line.data["via"] == "console"
     again = words(console.get(address))
     assert "is asked to drain" in again
     assert "By user:local , 0 s ago: why <b>" in again

@@ -710,7 +710,7 @@ def test_what_is_scheduled_for_tomorrow_hides_no_retry_of_now(scene: Scene) -> N
     found = judged(scene).first
 
     assert found.level is Level.AMBER
-    assert "nothing is left to do: this clears by itself by" in found.sentence
+    assert "nothing is left to do for it: this clears by itself by" in found.sentence
 
 
 def test_a_good_minute_of_chance_ends_no_failing(scene: Scene) -> None:

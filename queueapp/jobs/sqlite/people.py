@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -76,7 +77,12 @@ def _event(row: Row[Any], move: _Move, given: Parameters) -> dict[str, Any]:
         to_status=move.sets.get("status", row.status),
         attempt=row.attempts,
         reason=move.reason if given["reason"] is None else given["reason"],
-        data={"via": given["via"], **_operation(given), **move.data},
+        data={
+            "via": given["via"],
+            **_operation(given),
+            **json.loads(given["request"]),
+            **move.data,
+        },
     )
 
 

@@ -75,7 +75,7 @@ def _clone(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     ((job_id, _, _),) = _enqueue(connection, [item], given)
     original = SimpleNamespace(id=given["original"], kind=given["kind"])
     how = {name: given[name] for name in ("actor", "reason")}
-    told = {"job": job_id, "via": given["via"]}
+    told = {"job": job_id, "via": given["via"], **json.loads(given["request"])}
     log(connection, [event_of(original, "cloned", attempt=given["attempts"], data=told, **how)])
     return fetch(connection, _WHOLE, outcome="new", id=job_id)
 

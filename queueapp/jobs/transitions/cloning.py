@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 from queueapp.errors import JobNotFound
+from queueapp.jobs import on_behalf
 from queueapp.jobs.autocommit import wake
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.transitions import enqueue_statements as sql
@@ -56,6 +58,7 @@ def clone(
     """
     given: dict[str, Any] = {"reason": None, "via": None, **vars(original), **by}
     given |= {"original": given.pop("id"), "available_at": None, "delay_s": None}
+    given["request"] = json.dumps(on_behalf.told())
     statement = sql.CLONE if ceiling is None else sql.CLONE_BELOW
     if ceiling is not None:
         given["ceiling"] = ceiling

@@ -107,7 +107,8 @@ _CLONED = """logged AS (
   FROM put
   UNION ALL
   SELECT %(original)s::bigint, kind, 'cloned', NULL, %(attempts)s::integer, %(actor)s::text,
-    %(reason)s::text, jsonb_build_object('job', id, 'via', %(via)s::text)
+    %(reason)s::text,
+    jsonb_build_object('job', id, 'via', %(via)s::text) || %(request)s::jsonb
   FROM put
 )"""
 CLONE, CLONE_BELOW = (one.replace(_LOGGED, _CLONED) for one in (FRESH_WHOLE, FRESH_WHOLE_BELOW))

@@ -7,12 +7,14 @@ same for one job, with the wait and the clear refusal that a person expects.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Required, TypedDict, Unpack
 from uuid import UUID
 
+from queueapp.jobs import on_behalf
 from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
 from queueapp.jobs.status import Event, HeldFor, Status
@@ -200,7 +202,10 @@ def release_claims(
 def _apply(
     database: Database, statement: str, ids: Sequence[int], **parameters: Any
 ) -> list[Moved]:
-    rows = run(database, statement, **{**_NOT_SAID, **parameters}, ids=list(ids))
+    # The lines of an operation tell of its requests; one in each job's would say nothing more.
+    request = {} if parameters.get("operation") else on_behalf.told()
+    given = {**_NOT_SAID, **parameters, "request": json.dumps(request)}
+    rows = run(database, statement, **given, ids=list(ids))
     return [
         Moved(row.id, Event(row.event), Status(row.from_status), Status(row.to_status))
         for row in rows

@@ -40,7 +40,7 @@ moved AS (
     {event} AS event, coalesce(%(reason)s::text, {own_reason}) AS reason,
     jsonb_build_object('via', %(via)s::text) || CASE WHEN %(operation)s::text IS NULL
       THEN '{{}}'::jsonb ELSE jsonb_build_object('operation', %(operation)s::text) END
-      || {data} AS data
+      || %(request)s::jsonb || {data} AS data
 ),
 logged AS (
   INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, reason, data)

@@ -27,18 +27,21 @@ TOLD = 500
 _WAITS = "id, kind, status, attempts, max_attempts, error_class, error_fingerprint"
 
 
-def _side(of_due: bool, limit: str) -> str:
-    return f"""(SELECT {_WAITS}, {"true" if of_due else "false"} AS is_due FROM jobs
-      WHERE status = 'queued' AND priority = p.priority
-        AND available_at {"<=" if of_due else ">"} statement_timestamp()
-      ORDER BY available_at, created_at, id LIMIT {limit})"""
+BY_NOW, LATER = "<= statement_timestamp()", "> statement_timestamp()"
+
+
+def next_of_priority(columns: str, limit: object, when: str = BY_NOW) -> str:
+    """The next jobs of the priority ``p``, by the index of the claim; ``when`` they are due."""
+    return f"""
+SELECT {columns} FROM jobs
+WHERE status = 'queued' AND priority = p.priority AND available_at {when}
+ORDER BY available_at, created_at, id LIMIT {limit}"""
 
 
 def _sides(limit: str) -> str:
-    return f"""(
-      {_side(of_due=True, limit=limit)}
-      UNION ALL
-      {_side(of_due=False, limit=limit)}) s"""
+    due = next_of_priority(f"{_WAITS}, true AS is_due", limit)
+    later = next_of_priority(f"{_WAITS}, false", limit, LATER)
+    return f"(({due}) UNION ALL ({later})) s"
 
 
 # No index knows the cause of a job that waits, so those that are due first of each priority are

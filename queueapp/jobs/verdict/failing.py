@@ -28,10 +28,14 @@ def retry_storm(facts: Facts) -> Said | None:
     still = retries * _part_of_sick(facts, lambda one: one.retries)
     if starts < limits.least or still <= limits.retries * starts:
         return None
-    last_bad = (m for m in facts.hour.minutes if _retries(m) > limits.retries * _starts(m))
+
+    def is_bad(line: Minute) -> bool:
+        return _retries(line) > limits.retries * _starts(line)
+
     found = subject(
         facts, _sick(facts), lambda one: (one.retries, one.starts),
-        share=limits.retries, noun="start", bad=last_bad, within_s=STORM_S,
+        share=limits.retries, noun="start",
+        bad=filter(is_bad, facts.hour.minutes), within_s=STORM_S,
     )  # fmt: skip
     kind, group, done = found.kind, found.group, found.done
     still -= retries * _part_of(facts, found.over, lambda one: one.retries)
@@ -41,7 +45,7 @@ def retry_storm(facts: Facts) -> Said | None:
         Level.RED if is_red else Level.AMBER,
         f"{percent(retries, starts)} of {counted(starts, 'start')} in"
         f" {about(minutes, facts.now, STORM_S)} minutes are retries{found.named}{done.words}.",
-        lasting_since(facts.hour.minutes, lambda m: _retries(m) > limits.retries * _starts(m)),
+        lasting_since(facts.hour.minutes, is_bad),
         {
             "starts": starts,
             "retries": retries,
@@ -63,10 +67,14 @@ def failing(facts: Facts) -> Said | None:
     still = failures * _part_of_sick(facts, lambda one: one.failures)
     if attempts < limits.least or still <= limits.failing * attempts:
         return None
-    last_bad = (m for m in facts.hour.minutes if _failures(m) > limits.failing * _attempts(m))
+
+    def is_bad(line: Minute) -> bool:
+        return _failures(line) > limits.failing * _attempts(line)
+
     found = subject(
         facts, _sick(facts), lambda one: (one.failures, one.attempts),
-        share=limits.failing, noun="attempt", bad=last_bad, within_s=FAILING_S,
+        share=limits.failing, noun="attempt",
+        bad=filter(is_bad, facts.hour.minutes), within_s=FAILING_S,
     )  # fmt: skip
     kind, group, done = found.kind, found.group, found.done
     still -= failures * _part_of(facts, found.over, lambda one: one.failures)
@@ -83,7 +91,7 @@ def failing(facts: Facts) -> Said | None:
         Level.RED if is_red else Level.AMBER,
         f"{percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
         f" {about(minutes, facts.now, FAILING_S)} minutes failed{named}{done.words}.",
-        lasting_since(facts.hour.minutes, lambda m: _failures(m) > limits.failing * _attempts(m)),
+        lasting_since(facts.hour.minutes, is_bad),
         {
             "attempts": attempts,
             "failures": failures,

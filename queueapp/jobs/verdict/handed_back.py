@@ -12,6 +12,8 @@ from datetime import datetime
 from queueapp.jobs.backoff import UNKNOWN_KIND_CAP_S
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.queries import line
+from queueapp.jobs.queries.line import LATER, next_of_priority
 from queueapp.jobs.status import Event, Reason
 from queueapp.jobs.verdict.minutes import Minute, last, total
 
@@ -19,14 +21,10 @@ from queueapp.jobs.verdict.minutes import Minute, last, total
 LATELY_S = 2 * UNKNOWN_KIND_CAP_S
 # Jobs of a priority, and of all, among which they are sought; those whose history is looked at, and
 # how many of its lines.
-HEAD, MOST, CANDIDATES, LINES = 300, 2_000, 5, 600
+HEAD, MOST, CANDIDATES, LINES = line.HEAD, line.MOST_SOONEST, 5, 600
 
-_SOON = f"""
-SELECT id, kind, handbacks FROM jobs
-WHERE status = 'queued' AND priority = p.priority AND available_at {{side}}
-ORDER BY available_at, created_at, id LIMIT {HEAD}"""
-_BY_NOW = "<= statement_timestamp()"
-_AFTER = f"""> statement_timestamp()
+_COLUMNS = "id, kind, handbacks"
+_SOON = f"""{LATER}
   AND available_at <= statement_timestamp() + interval '{UNKNOWN_KIND_CAP_S:.0f} s'"""
 _NEAR = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
 
@@ -34,9 +32,10 @@ _NEAR = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::ti
 HANDED_BACK = f"""
 WITH RECURSIVE {PRIORITIES},
 candidates AS MATERIALIZED (
-  SELECT id, kind, handbacks FROM (
+  SELECT {_COLUMNS} FROM (
     SELECT s.* FROM priorities p CROSS JOIN LATERAL (
-      ({_SOON.format(side=_BY_NOW)}) UNION ALL ({_SOON.format(side=_AFTER)})) s
+      ({next_of_priority(_COLUMNS, HEAD)}) UNION ALL
+      ({next_of_priority(_COLUMNS, HEAD, _SOON)})) s
     LIMIT {MOST}
   ) looked
   WHERE handbacks > 0 AND NOT kind = ANY(%(known)s::text[])

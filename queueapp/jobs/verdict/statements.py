@@ -10,6 +10,7 @@ from queueapp.jobs.control import LATEST
 from queueapp.jobs.database import object_or_null
 from queueapp.jobs.queries import failed_so, failures, line
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
+from queueapp.jobs.queries.line import LATER, next_of_priority
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 # Priorities, and in each the first jobs, among which one that can run, or was tried, is sought.
@@ -38,12 +39,6 @@ SELECT statement_timestamp() AS now,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches
 """
 
-_DUE = """
-SELECT {columns} FROM jobs
-WHERE status = 'queued' AND priority = p.priority AND available_at <= statement_timestamp()
-ORDER BY available_at, created_at, id LIMIT {limit}"""
-
-_LATER = _DUE.replace("<=", ">")
 _ENDED = """(SELECT finished_at FROM jobs
    WHERE status = '{status}' AND finished_at IS NOT NULL AND finished_at < 'infinity'
    ORDER BY finished_at DESC LIMIT 1)"""
@@ -72,12 +67,12 @@ heads AS (
     able.id AS able_id, able.kind AS able_kind,
     greatest(able.available_at, able.created_at) AS able_at
   FROM priorities p
-  CROSS JOIN LATERAL ({_DUE.format(columns="id, kind, available_at, created_at", limit="1")}) oldest
+  CROSS JOIN LATERAL ({next_of_priority("id, kind, available_at, created_at", 1)}) oldest
   CROSS JOIN LATERAL (
-    SELECT count(*) AS jobs FROM ({_DUE.format(columns="1", limit=COUNT_LIMIT + 1)}) d) due
+    SELECT count(*) AS jobs FROM ({next_of_priority("1", COUNT_LIMIT + 1)}) d) due
   LEFT JOIN LATERAL (
     SELECT id, kind, available_at, created_at FROM (
-      {_DUE.format(columns="id, kind, available_at, created_at", limit=HEAD)}) first
+      {next_of_priority("id, kind, available_at, created_at", HEAD)}) first
     WHERE %(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])
     ORDER BY available_at, created_at, id LIMIT 1
   ) able ON true
@@ -258,8 +253,8 @@ failed AS MATERIALIZED (
 ),
 looked AS MATERIALIZED (
   SELECT s.*, p.priority FROM priorities p CROSS JOIN LATERAL (
-    ({_DUE.format(columns=f"{_CAUSE}, available_at, true AS is_due", limit=HEAD)}) UNION ALL
-    ({_LATER.format(columns=f"{_CAUSE}, available_at, false", limit=HEAD)})) s LIMIT {MOST_SOONEST}
+    ({next_of_priority(f"{_CAUSE}, available_at, true AS is_due", HEAD)}) UNION ALL
+    ({next_of_priority(f"{_CAUSE}, available_at, false", HEAD, LATER)})) s LIMIT {MOST_SOONEST}
 ),
 retrying AS MATERIALIZED (
   SELECT {_CAUSE}, NULL::timestamptz AS finished_at FROM looked

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -65,13 +66,23 @@ def job(session: Session, job_id: int) -> Any:
 
 
 @pytest.fixture
-def connected(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the worker ALIVE."""
+def connected(database_url: str, engine: sa.Engine) -> Iterator[Callable[[], None]]:
+    """A connection of the worker ALIVE, and how to end it.
+
+    The server needs a moment for one that was closed: it is waited for.
+    """
     plain = make_url(database_url).set(drivername="postgresql")
     name = connection_name("work", ALIVE.removeprefix("worker:"))
     address = plain.render_as_string(hide_password=False)
-    with psycopg.connect(address, application_name=name) as connection:
-        yield connection
+
+    def end() -> None:
+        with engine.connect() as other:
+            other.execute(sa.text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": pid})
+
+    with closing(psycopg.connect(address, application_name=name)) as connection:
+        pid = connection.info.backend_pid
+        yield end
+        end()
 
 
 def test_without_workers_the_page_teaches_how_to_start_one(console: Console) -> None:
@@ -107,15 +118,15 @@ def test_stale_workers_come_first_with_what_they_hold(
 
 @pytest.mark.postgresql("connections")
 def test_a_worker_whose_connections_are_gone_is_dead_before_it_is_silent(
-    console: Console, session: Session, connected: psycopg.Connection[Any]
+    console: Console, session: Session, connected: Callable[[], None]
 ) -> None:
     sign(session, ALIVE)
-    assert "live" in words(console.get(f"/workers/{ALIVE}"))
+    before = words(console.get(f"/workers/{ALIVE}"))
 
-    connected.close()
+    connected()
     page = words(console.get(f"/workers/{ALIVE}"))
 
-    assert "unconnected" in page
+    assert "1 connection of it is open" in before
     assert "no connection of it is open" in page
 
 

@@ -10,6 +10,8 @@ from tests.live.journey import Journey
 from tests.live.page import page
 from tests.live.processes import until
 
+_GONE = "no connection of it is open in the database"
+
 WORK = ("--lease", "300", "--concurrency", "2")
 
 
@@ -24,7 +26,7 @@ def test_what_a_killed_worker_held_runs_again_when_a_person_says_so(journey: Jou
 
     alive = page(web, "GET", address).text
     doomed.kill()
-    until(lambda: "unconnected" in page(web, "GET", address).text, "its connections are missed")
+    until(lambda: _GONE in page(web, "GET", address).text, "its connections are missed")
     journey.work(*WORK)
     question = page(web, "GET", f"/workers/release?worker={quote(holder)}").text
     form = {"worker": holder, "claim": claims_in(question), "reason": "killed"}

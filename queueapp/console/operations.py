@@ -228,7 +228,19 @@ def _again(made: Operation) -> str | None:
     alike: Mapping[str, Any] | None = list_of(made.where) if made.undoes is None else None
     if made.state != "stopped" or alike is None:
         return None
-    return url_for(".new_operation", **alike, verb=made.verb, reason=made.reason)
+    return url_for(
+        ".new_operation", **alike, verb=made.verb, reason=made.reason, **_place_again(made.how)
+    )
+
+
+def _place_again(how: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a reschedule put its jobs, for the form that puts the rest there.
+
+    It has no field for an instant, nor for parts of a minute: those are asked for anew.
+    """
+    minutes, rest_s = divmod(how.get("delay_s") or 0, 60)
+    place = {} if how.get("priority") is None else {"to_priority": how["priority"]}
+    return place if rest_s or not minutes else {**place, "minutes": int(minutes)}
 
 
 def _no_undo(made: Operation, undone: Undone) -> str | None:

@@ -24,7 +24,7 @@ from queueapp.console.criteria import (
     is_of_payload,
     read_criteria,
 )
-from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
+from queueapp.console.forms import Form, Unfit, refilled, shown
 from queueapp.console.operation_story import WORDS
 from queueapp.console.operations import shown_again
 from queueapp.console.readings import tried
@@ -40,6 +40,8 @@ from queueapp.redaction import for_all_readers
 SAME_FORM = timedelta(minutes=1)
 # Enter in a field presses the first button that may be pressed.
 ORDER = ("retry", "run-now", "hold", "unhold", "reschedule", "cancel")
+# What may stand in the form before anybody types.
+_FIELDS = ("reason", "minutes", "to_priority")
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -48,17 +50,19 @@ _MOMENT = timedelta(microseconds=1)
 def new_operation() -> AnyResponse:
     """Ask what is to be done to all jobs that match the address, and why.
 
-    ``?reason=``: what stands in its field at first; ``?verb=``: which one is offered first.
+    ``?verb=``: which one is offered first; ``?reason=``, ``?minutes=`` and ``?to_priority=``: what
+    stands in their fields at first.
     """
     session = db.session()
     queries.bound_reads(session)
     args = MultiDict(request.args)
-    reason, verb = args.pop("reason", "")[:REASON_LENGTH], args.pop("verb", "")
+    verb = args.pop("verb", "")
+    begun = {name: args.pop(name, "")[:REASON_LENGTH] for name in _FIELDS}
     criteria = _criteria(session, args)
     if has_empty_fields(args) and not criteria.problems:
         # The form of the filter sends those that nobody filled in as well.
-        return redirect(criteria.url("console.new_operation", reason=reason, verb=verb))
-    return _ask(session, criteria, reason=reason, meant=verb)
+        return redirect(criteria.url("console.new_operation", verb=verb, **begun))
+    return _ask(session, criteria, Form(begun), meant=verb)
 
 
 @bp.post("/operations")
@@ -117,9 +121,8 @@ def _criteria(session: Session, args: MultiDict[str, str]) -> Criteria:
 def _ask(
     session: Session,
     criteria: Criteria,
-    form: Form = FRESH,
+    form: Form,
     *,
-    reason: str = "",
     meant: str = "",
 ) -> Response:
     """The question; ``meant``: the verb that comes first."""
@@ -139,7 +142,6 @@ def _ask(
         verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in order},
         meant=meant,
         needs_admin=_is_beyond(criteria),
-        reason=reason,
         reason_length=REASON_LENGTH,
     )
 

@@ -318,3 +318,22 @@ def test_the_plan_of_the_rest_begins_with_the_same_verb_and_the_jobs_it_moves(
     verbs = re.findall(r'<button class="button([^"]*)" name="verb" value="(\S+)"', asked)
     assert verbs[0] == (" button--main", "unhold")
     assert sum(look == " button--main" for look, _ in verbs) == 1
+
+
+def test_the_rest_of_a_reschedule_is_asked_about_with_the_place_it_had(
+    console: Console, session: Session, slowly: None
+) -> None:
+    for _ in range(4):
+        make_job(session, priority=8)
+    session.commit()
+    asked = {"verb": "reschedule", "priority": "8", "reason": "over", "minutes": "30"}
+    page = console.post("/operations", **asked, to_priority="-5").location
+    console.post(f"{page}/apply")
+    console.post(f"{page}/stop")
+
+    [again] = re.findall(r'href="([^"]+)">Plan the rest', console.get(page))
+    fields = re.findall(
+        r'<input name="(\w+)"[^>]* value="([^"]*)"', console.get(html.unescape(again))
+    )
+
+    assert fields == [("reason", "over"), ("minutes", "30"), ("to_priority", "-5")]

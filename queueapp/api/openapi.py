@@ -92,6 +92,7 @@ def document(app: Flask) -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Queue", "version": API_VERSION, "description": ABOUT},
+        "servers": [{"url": app.extensions["queue_settings"].prefix or "/"}],
         "tags": [{"name": part.value} for part in Part],
         "paths": dict(paths),
         "components": {

@@ -120,8 +120,8 @@ def read_criteria(
     """
     given = _given(args)
     asked = {name: list(values) for name, values in given.items()}
-    problems = [*_unknown(args), *_bad_statuses(given), *_bad_fields(given), *_bad_payload(given)]
-    problems += _bad_times(given, now)
+    problems = [*_unknown(args), *given_twice(args, FIELDS), *_bad_statuses(given)]
+    problems += [*_bad_fields(given), *_bad_payload(given), *_bad_times(given, now)]
     where = JobFilter() if problems else _filter(given, now)
     hides = for_reader() if hidden is None else hidden
     if path := hides.covered(where.kind, (field.path for field in where.payload)):
@@ -136,6 +136,15 @@ def read_criteria(
 def has_empty_fields(args: MultiDict[str, str]) -> bool:
     """Whether a browser without scripts has sent fields that nobody filled in."""
     return any(not value.strip() for value in args.values())
+
+
+def given_twice(args: MultiDict[str, str], names: Iterable[str]) -> Iterable[Problem]:
+    """Fields that have one value each, for which the address has several."""
+    for name in names:
+        values = dict.fromkeys(value.strip() for value in args.getlist(name) if value.strip())
+        if len(values) > 1:
+            first, second, *_ = (value[:100] for value in values)
+            yield Problem(f"Only one {name} can be asked for, not “{first}” and “{second}”.", name)
 
 
 def is_of_payload(name: str) -> bool:
@@ -224,13 +233,14 @@ def _bad_attempts(given: dict[str, list[str]]) -> Iterable[str]:
             said = f"“{text[:100]}” is no number of attempts: write 3, or >=3 for three and more."
             yield Problem(said, "attempts")
         else:
-            given["attempts"] = [f"{'>=' if found[1] else ''}{int(found[2])}"]
+            canonical = f"{'>=' if found[1] else ''}{int(found[2])}"
+            given["attempts"] = [canonical, *given["attempts"][1:]]
 
 
 def _bad_times(given: dict[str, list[str]], now: datetime) -> Iterable[Problem]:
     firsts, zone = _firsts(given), preferences.present().tz
     bad = list(write_canonically(firsts, zone))
-    given |= {name: [text] for name, text in firsts.items()}
+    given |= {name: [text, *given[name][1:]] for name, text in firsts.items()}
     nothing = None if bad else nothing_between(span_of(firsts, now), zone)
     return bad if nothing is None else [nothing]
 

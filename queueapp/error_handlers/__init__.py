@@ -84,7 +84,7 @@ def _cause(error: Exception) -> str:
 def _problem_json(problem: Problem) -> Response:
     members = {
         **problem.context,
-        "type": f"/api/docs/#{problem.code}",
+        "type": f"{request.script_root}/api/docs/#{problem.code}",
         "title": problem.title,
         "status": problem.status,
         "detail": problem.detail,

@@ -154,6 +154,7 @@ WRONG = {
     "since=-1h&until=-2h": "No time lies between: since is 20",
     "since=2026-07-01T00:00:00.000Z&until=2026-07-01T00:00:00.000Z": "No time lies between",
     "kind=x": "There is no filter “kind”.",
+    "actor=a&actor=b": "Only one actor can be asked for, not “a” and “b”.",
     "actor=%00": "Nobody is called that.",
 }
 

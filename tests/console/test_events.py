@@ -61,6 +61,7 @@ def test_the_log_pages_to_its_beginning(
         ("job=abc", "“abc” is no job id: they are"),
         ("job=99999999999999999999", "is no job id: they are"),
         ("worker=x", "There is no filter “worker”."),
+        ("kind=a&kind=b", "Only one kind can be asked for, not “a” and “b”."),
         ("since=soon", "“soon” is no time"),
         ("since=-1h&until=-2h", "No time lies between"),
         ("actor=%00", "No event has such a actor."),

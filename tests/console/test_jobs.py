@@ -110,6 +110,8 @@ def test_a_worker_is_found_by_the_name_that_pages_show(console: Console, session
         ("priority=abc", "“abc” is no priority"),
         ("priority=99999", "“99999” is no priority"),
         ("task=mail", "There is no filter “task”."),
+        ("kind=a&kind=&kind=b", "Only one kind can be asked for, not “a” and “b”."),
+        ("since=5m&since=1h", "Only one since can be asked for, not “5m” and “1h”."),
         ("kind=%00", "No job has such a kind."),
         ("worker=%00", "No job has such a worker."),
         ("since=yesterday", "“yesterday” is no time"),

@@ -52,6 +52,18 @@ def test_who_signs_in_comes_back_and_every_address_has_the_prefix(below: FlaskCl
     style.close()
 
 
+def test_what_the_api_says_of_itself_has_the_prefix(below: FlaskClient) -> None:
+    refused, described = (
+        below.get("/ops/queue/api/jobs/0"),
+        below.get("/ops/queue/api/openapi.json"),
+    )
+
+    place = refused.get_json()["type"].partition("#")[0]
+    assert place == "/ops/queue/api/docs/"
+    assert below.get(place).status_code == 200
+    assert described.get_json()["servers"] == [{"url": "/ops/queue"}]
+
+
 @pytest.mark.parametrize("prefix", ["queue", "/a b", "/../x", "/a//b", "/jobs", "/api/queue"])
 def test_a_prefix_that_cannot_be_is_refused(prefix: str) -> None:
     with pytest.raises(SettingError, match="QUEUE_PREFIX"):

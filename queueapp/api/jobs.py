@@ -175,8 +175,8 @@ def why(job_id: str) -> Response:
     read_query(WhyQuery)
     number, session = read_id(job_id), db.session()
     queries.bound_reads(session)
-    timeout = current_app.extensions["queue_settings"].job_timeout
-    answer = why_of(session, number, job_timeout_s=timeout)
+    settings = current_app.extensions["queue_settings"]
+    answer = why_of(session, number, job_timeout_s=settings.job_timeout, pooled=settings.pooler)
     refuse_others(Permission.READ, answer.job_id, answer.producer)
     whole = current_principal().may(Permission.READ)
     return describe.json_answer(describe.why(answer if whole else answer.without_others()))

@@ -33,8 +33,9 @@ def why(job_id: int, as_json: bool) -> None:
     """
     session = db.session()
     queries.bound_reads(session)
-    timeout = current_app.extensions["queue_settings"].job_timeout
-    answer = described(why_of(session, job_id, job_timeout_s=timeout))
+    settings = current_app.extensions["queue_settings"]
+    found = why_of(session, job_id, job_timeout_s=settings.job_timeout, pooled=settings.pooler)
+    answer = described(found)
     click.echo(json_text(answer) if as_json else "\n".join(_lines(answer)))
 
 

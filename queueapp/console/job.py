@@ -48,14 +48,15 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
     beginning = queries.events_of(session, job_id, limit=1) if len(events) > EVENTS else []
     is_final = Status(job.status) in FINAL
     has_failed = job.error_class is not None
-    timeout = current_app.extensions["queue_settings"].job_timeout
+    settings = current_app.extensions["queue_settings"]
+    asked = {"job_timeout_s": settings.job_timeout, "pooled": settings.pooler}
     return {
         "job": job,
         "status": shown_status(job, now),
         "moment": moment_of(job, now),
         "buttons": buttons_of(job, now),
         "blame": _blame(job),
-        "why": None if is_final else why(session, job_id, job_timeout_s=timeout),
+        "why": None if is_final else why(session, job_id, **asked),
         "is_final": is_final,
         "redacted": MARK,
         "bodies": bodies_of(session, job),

@@ -24,10 +24,10 @@ from queueapp.jobs import queries
 from queueapp.jobs.control import Switch
 from queueapp.jobs.kinds import Tally
 from queueapp.jobs.names import KIND
+from queueapp.jobs.presence import Worker
 from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
 from queueapp.jobs.verdict import Facts
 from queueapp.jobs.verdict.minutes import Minute, quantile_s
-from queueapp.jobs.why.facts import Worker
 from queueapp.spelling import closest
 
 KINDS_SHOWN = 300

@@ -264,6 +264,32 @@ def test_a_worker_that_fell_silent_is_not_live(
     assert f"the last one, {worker.terms.actor}, was seen 2 min 31 s ago" in found["sentence"]
 
 
+@pytest.mark.postgresql("connections")
+def test_a_worker_whose_connections_are_gone_is_not_live(
+    why: Asker, session: Session, workers: Workers
+) -> None:
+    """As the verdict has it: after a kill -9 it is known long before its lease ends."""
+    worker, due = workers.sign(), make_job(session)
+    running = make_job(session, Status.RUNNING, locked_by=worker.terms.actor)
+    session.commit()
+    assert why(running.id)["evidence"]["holder_is_live"] is True
+
+    workers.engine.dispose()
+    session.execute(
+        sa.text(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name LIKE 'queueapp-work%'"
+        )
+    )
+    waits, runs = why(due.id), why(running.id)
+
+    assert waits["rule"] == "no_live_worker"
+    assert f"the last one, {worker.terms.actor}, is unconnected" in waits["sentence"]
+    assert runs["evidence"]["holder_is_live"] is False
+    assert "that worker has no connection to the database; its lease runs out" in runs["sentence"]
+    assert runs["next_step"].startswith("Start `flask work`")
+
+
 def age(session: Session, event: Event, seconds: int) -> None:
     """Let so much time have passed since."""
     session.execute(
@@ -563,7 +589,7 @@ def test_what_it_reads_follows_the_bound_and_not_the_queue(
     session.commit()
     given = {
         "job_id": last.id, "events": statement.EVENTS,
-        "most_workers": 100, "most_running": 100, "most_ahead": 101, "rate_lines": 6,
+        "most_workers": 100, "most_running": 100, "most_ahead": 101, "most": 100, "rate_lines": 6,
         "run_lines": 120, "tail": statement.TAIL,
         **facts.days_around(last.created_at, last.created_at),
     }  # fmt: skip

@@ -48,7 +48,7 @@ POSTGRESQL_ALONE = {
         ),
         "what its server tells; there the reading says that it cannot be known",
     ),
-    "workers.statements.CONNECTIONS": "a list of who is connected",
+    "presence.CONNECTIONS": "a list of who is connected",
     "transitions.enqueue_statements.IDS": "one statement takes all there",
     "transitions.settle._CLAIMED_EVENTS": "a part of the exchange",
 }

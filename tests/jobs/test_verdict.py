@@ -11,10 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, minute_stats, partitions, transitions
+from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.failure import described
 from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.presence import Connections
 from queueapp.jobs.queries.oldest import Transactions
 from queueapp.jobs.queries.oldest import transactions as transactions_of
 from queueapp.jobs.status import Event, Status
@@ -34,7 +36,6 @@ from queueapp.jobs.verdict.facts import System
 from queueapp.jobs.verdict.minutes import read_minutes
 from queueapp.jobs.why import statement as why_statement
 from queueapp.jobs.why.words import moment
-from queueapp.jobs.workers import Connections
 from tests.factories import claim_one, make_job, outcome
 from tests.jobs.filling import FINISHED, analyze, fill
 from tests.jobs.plans import sequential_scans, statements_of
@@ -163,6 +164,47 @@ def test_leases_that_ran_out_and_nobody_to_sweep_them_are_red(scene: Scene) -> N
 
     assert "1 job of workers that are gone wait" in judged(scene).first.sentence
     scene.worker("w2")
+    assert "no_workers" not in rules(judged(scene))
+
+
+def test_workers_that_are_gone_with_what_they_ran_are_red_before_their_leases_end(
+    scene: Scene,
+) -> None:
+    """Nothing is due, and nobody is there to take the jobs back."""
+    scene.worker(stopped=5)
+    scene.running(90)
+
+    found = judged(scene)
+
+    assert rules(found) == ["no_workers", "stale_worker"]
+    assert "1 job is held by workers that are gone; the first lease ends in 5" in (
+        found.first.sentence
+    )
+    assert found.others[0].sentence.endswith("and no other worker is alive.")
+    assert found.others[0].step.text.startswith("Start `flask work`")
+    scene.worker("w2")
+    assert rules(judged(scene)) == ["stale_worker"]
+
+
+def test_a_worker_that_lost_its_leases_since_it_signed_hangs(scene: Scene) -> None:
+    """Its process was stopped: it is connected and signed a minute ago, and works no more."""
+    scene.worker(seen=70, lease_s=60)
+    lost = scene.running(90, lease_expires_at=ago(5), max_attempts=1)
+    kept = scene.running(90, lease_expires_at=ago(-60))
+    scene.due(20)
+    transitions.expire(scene.session, actor="sweeper:2", backoff=Backoff())
+    scene.session.commit()
+    assert "no_workers" not in rules(judged(scene)), "it still renews another"
+
+    scene.session.execute(sa.delete(Job).where(Job.id == kept.id))
+    scene.session.commit()
+    found = judged(scene)
+
+    assert scene.session.get_one(Job, lost.id).status == Status.FAILED
+    assert rules(found)[0] == "no_workers"
+    assert "w1:1:aa hangs: it renewed its leases 1 min 5 s ago" in found.first.sentence
+    assert 64 < seconds_since(found) < 75
+    scene.worker(seen=1)
     assert "no_workers" not in rules(judged(scene))
 
 

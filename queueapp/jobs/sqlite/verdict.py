@@ -37,7 +37,7 @@ WHERE finished_at IS NOT NULL AND (status <> 'cancelled' OR started_at IS NOT NU
 ORDER BY 1 DESC LIMIT 1
 """
 _RETRIED = f"""
-SELECT event, created_at FROM job_events ORDER BY id DESC LIMIT {statements.TAIL}
+SELECT event, created_at, data FROM job_events ORDER BY id DESC LIMIT {statements.TAIL}
 """
 _TRIED = f"""
 SELECT id, kind, status, attempts, error_class, error_fingerprint, finished_at, available_at,
@@ -88,6 +88,11 @@ def _line(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         kinds=[_run(kind, rows) for kind, rows in kinds.items()],
         held=_held(connection, given["held"]),
         ended_at=_ended_at(connection),
+        lapsed={
+            row.data["holder"]: row.data.get("lease_expires_at")
+            for row in reversed(fetch(connection, _RETRIED))
+            if row.event == "lease_expired" and "died" not in row.data and "holder" in row.data
+        },
     )
 
 

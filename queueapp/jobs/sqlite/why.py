@@ -71,7 +71,7 @@ WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND created_
 ORDER BY id DESC LIMIT :lines
 """
 
-_PARTS = ("events", "workers", "holders", "ahead", "last_claim", "rates", "runs")
+_PARTS = ("events", "workers", "holders", "ahead", "last_claim", "rates", "runs", "connections")
 
 
 @instead_of(statement.SWITCHES)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import quote
 
+from queueapp.jobs.presence import Worker
 from queueapp.jobs.verdict.facts import Facts, Holding
 from queueapp.jobs.verdict.findings import Level
+from queueapp.jobs.verdict.halted import is_work
 from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.since import last_heard
 from queueapp.jobs.verdict.words import name_of, share_of_workers
-from queueapp.jobs.why.facts import Worker
 from queueapp.jobs.why.words import because, counted, span
 
 # A holder renews after a third of its lease; after two thirds without it is silent.
@@ -30,13 +32,15 @@ def stale_worker(facts: Facts) -> Said | None:
     if not silent:
         return None
     since, holder, worker = min(silent, key=lambda found: found[0])
-    left = (holder.last_expiry - facts.now).total_seconds()
-    then = f"their leases end by themselves within {span(left)}"
-    if left <= 0:
-        then = "their leases have ended, a worker's sweeper takes them back"
     others = len(
         {one.holder for one in signs.live(facts.now)} - {found[1].name for found in silent}
     )
+    left = (holder.last_expiry - facts.now).total_seconds()
+    then = f"their leases end by themselves within {span(left)}"
+    if not others:
+        then = f"their leases end within {span(max(left, 0.0))}, and no other worker is alive"
+    elif left <= 0:
+        then = "their leases have ended, a worker's sweeper takes them back"
     more = f" {counted(len(silent) - 1, 'more worker')} silent as well." if silent[1:] else ""
     return Said(
         Level.AMBER,
@@ -53,7 +57,7 @@ def stale_worker(facts: Facts) -> Said | None:
             "other_workers": others,
         },
         (f"/workers/{quote(holder.name, safe='')}", "/jobs?status=running"),
-        _swept(facts) if left <= 0 else None,
+        _swept(facts) if left <= 0 or not others else None,
     )
 
 
@@ -78,7 +82,7 @@ def _silent_since(facts: Facts, holder: Holding, worker: Worker) -> datetime | N
     if worker.stopped_at:
         return worker.stopped_at
     if facts.signs and worker.is_live(facts.now) and facts.signs.is_cut_off(worker):
-        return worker.seen_at
+        return last_heard(facts, worker)
     if worker.is_elsewhere or not worker.lease_s or holder.renewed_to is None:
         return None
     # Its latest lease tells: all are renewed at once.
@@ -92,7 +96,7 @@ def few_workers(facts: Facts) -> Said | None:
     assert signs is not None
     alive = signs.alive(facts.now)
     # Nobody at all, and work to do, is another rule's.
-    worse = not alive and facts.line is not None and (facts.line.due or facts.line.overdue)
+    worse = not alive and is_work(facts)
     if alive >= facts.expected_workers or not signs.all_known or worse:
         return None
     gone = [worker for worker in signs.workers if not worker.is_live(facts.now)]

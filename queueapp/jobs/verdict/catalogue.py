@@ -27,12 +27,13 @@ RULES: tuple[Rule, ...] = (
         "no_workers",
         "No workers",
         _RED,
-        "Jobs are due, or leases have run out, and no worker that can run jobs has been heard of"
-        " for 150 seconds, or none of those is connected to the database.",
+        "Jobs are due, leases have run out, or workers that are gone hold jobs, and no worker that"
+        " can run jobs has been heard of for 150 seconds, or those that have are not connected to"
+        " the database, or have lost all their leases since.",
         "Start `flask work`.",
         (
             *("expected_workers", "last_worker", "last_seen_at", "stopped_at", "stopped_for"),
-            *("live_without_slots", "due", "oldest_due_at", "overdue_leases"),
+            *("live_without_slots", "due", "oldest_due_at", "overdue_leases", "running"),
         ),
         ("signs", "line"),
         halted.no_workers,

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from queueapp.jobs import deploy
 from queueapp.jobs.control import Controls
 from queueapp.jobs.queries.blocked import Blocker
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.handed_back import HandedBack
 from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import LATE_S, Minute
+from queueapp.jobs.verdict.signs import Signs
 from queueapp.jobs.verdict.thresholds import Thresholds
-from queueapp.jobs.why.facts import Worker
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,10 @@ class HeldKind:
 
 @dataclass(frozen=True)
 class Line:
-    """What waits and what runs. ``ended_at``: when an attempt last ended, None: none is known."""
+    """What waits and what runs. ``ended_at``: when an attempt last ended, None: none is known.
+
+    ``lapsed``: of whom a sweeper took leases of late, and when the last of those ran out.
+    """
 
     heads: Sequence[Head] = ()
     running: int = 0
@@ -85,6 +87,7 @@ class Line:
     kinds: Sequence[Running] = ()
     held: Sequence[HeldKind] = ()
     ended_at: datetime | None = None
+    lapsed: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def due(self) -> int:
@@ -120,57 +123,6 @@ class Hour:
         """From when on nothing is counted, if that is so long ago that no pace of now is known."""
         upto = self.minutes[-1].at if self.minutes else self.at
         return upto if upto and (now - upto).total_seconds() > LATE_S else None
-
-
-@dataclass(frozen=True)
-class Signs:
-    """Who has signed as a worker since yesterday; ``all_known``: nobody who lives is missing.
-
-    ``unconnected``: who signed a moment ago and has no connection, where that can be told;
-    ``renewing``: who, elsewhere, signs no more and renews its leases.
-    """
-
-    workers: Sequence[Worker] = ()
-    all_known: bool = True
-    unconnected: frozenset[str] = frozenset()
-    renewing: frozenset[str] = frozenset()
-
-    def live(self, now: datetime) -> list[Worker]:
-        """Who lives, a worker elsewhere with several sets of kinds once for each."""
-        here = [one for one in self.workers if not self.is_cut_off(one)]
-        return [one for one in here if one.is_live(now) or one.name in self.renewing]
-
-    def is_cut_off(self, worker: Worker) -> bool:
-        """Whether it signed of late, and has no connection to the database any more."""
-        return worker.holder in self.unconnected
-
-    def alive(self, now: datetime) -> int:
-        """How many workers can run jobs."""
-        return len({worker.holder for worker in self.live(now) if worker.slots})
-
-    def slots(self, now: datetime) -> int:
-        """How many jobs they can run at once."""
-        return sum(worker.slots for worker in self.live(now))
-
-    def working_since(self, now: datetime, gap_s: float) -> datetime | None:
-        """Since when there has been somebody who could work, but for ``gap_s`` at a time.
-
-        None: there is nobody now. Workers that die and come back again and again are one such time.
-        """
-        if not self.alive(now):
-            return None
-        began, gap = now, timedelta(seconds=gap_s)
-        able = [(one.ended_by(now), one.first_seen_at) for one in self.workers if one.slots]
-        for end, first_at in sorted(able, key=lambda span: span[0], reverse=True):
-            if first_at and end >= began - gap:
-                began = min(began, first_at)
-        return began
-
-    @property
-    def deployed_at(self) -> datetime | None:
-        """When the newest release was first seen, if another was seen before it."""
-        found = deploy.latest((one.told.get("release"), one.first_seen_at) for one in self.workers)
-        return found.at if found else None
 
 
 @dataclass(frozen=True)

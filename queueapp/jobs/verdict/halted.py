@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from queueapp.jobs.control import Switch
+from queueapp.jobs.presence import Worker
 from queueapp.jobs.verdict.facts import Facts, HeldKind
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.minutes import total
 from queueapp.jobs.verdict.rule import Said
-from queueapp.jobs.verdict.since import latest, resumed_at, working_since
+from queueapp.jobs.verdict.since import last_heard, latest, resumed_at, working_since
 from queueapp.jobs.verdict.stuck import (
     asked_to_stop,
     busy,
@@ -23,7 +23,6 @@ from queueapp.jobs.verdict.stuck import (
     way_out,
 )
 from queueapp.jobs.verdict.words import due, its_jobs, name_of, share_of_workers
-from queueapp.jobs.why.facts import Worker
 from queueapp.jobs.why.words import because, counted, span, till
 
 # The page that asks, for who may do it; what others may see of the pause.
@@ -35,11 +34,11 @@ def no_workers(facts: Facts) -> Said | None:
     signs, line = facts.signs, facts.line
     assert signs is not None
     assert line is not None
-    if signs.alive(facts.now) or not signs.all_known or not (line.due or line.overdue):
+    if signs.alive(facts.now) or not signs.all_known or not is_work(facts):
         return None
-    last = max(signs.workers, key=_last_heard, default=None)
+    last = max(signs.workers, key=lambda one: last_heard(facts, one), default=None)
     oldest = line.oldest
-    since = _last_heard(last) if last else oldest.at if oldest else None
+    since = last_heard(facts, last) if last else oldest.at if oldest else None
     live = len(signs.live(facts.now))
     parts = [share_of_workers(0, facts.expected_workers), _last(facts, last, live)]
     parts.append(_left(facts))
@@ -50,20 +49,25 @@ def no_workers(facts: Facts) -> Said | None:
         {
             "expected_workers": facts.expected_workers or None,
             "last_worker": last and last.holder,
-            "last_seen_at": last and last.seen_at,
+            "last_seen_at": last and last_heard(facts, last),
             "stopped_at": last and last.stopped_at,
             "stopped_for": last and last.stopped_for,
             "live_without_slots": live,
             "due": line.due,
             "oldest_due_at": oldest and oldest.at,
             "overdue_leases": line.overdue,
+            "running": line.running,
         },
         ("/workers", "/events?event=worker_seen"),
     )
 
 
-def _last_heard(worker: Worker) -> datetime:
-    return worker.stopped_at or worker.seen_at
+def is_work(facts: Facts) -> bool:
+    """Whether there is anything to do: also to take back what nobody who lives is running."""
+    line, signs = facts.line, facts.signs
+    if line is None or signs is None:
+        return False
+    return bool(line.due or line.overdue or (line.running and not signs.live(facts.now)))
 
 
 def _last(facts: Facts, last: Worker | None, live: int) -> str:
@@ -74,9 +78,11 @@ def _last(facts: Facts, last: Worker | None, live: int) -> str:
         return f"{counted(live, 'live worker')} without a thread to run a job{why}"
     if last is None:
         return "none was seen today or yesterday"
-    ago = span(facts.age_s(_last_heard(last)))
+    ago = span(facts.age_s(last_heard(facts, last)))
     if facts.signs and last.is_live(facts.now) and facts.signs.is_cut_off(last):
         return f"{name_of(last.holder)} is unconnected, it was seen {ago} ago"
+    if facts.signs and last.holder in facts.signs.overtaken:
+        return f"{name_of(last.holder)} hangs: it renewed its leases {ago} ago, and they ran out"
     if last.stopped_at:
         return f"the last one, {name_of(last.holder)}, stopped {ago} ago{because(last.stopped_for)}"
     return f"the last one, {name_of(last.holder)}, was seen {ago} ago"
@@ -85,8 +91,15 @@ def _last(facts: Facts, last: Worker | None, live: int) -> str:
 def _left(facts: Facts) -> str:
     line = facts.line
     assert line is not None
-    if line.oldest is None:
+    if line.oldest is None and line.overdue:
         return f"{counted(line.overdue, 'job')} of workers that are gone wait to be taken back"
+    if line.oldest is None:
+        left = span((line.first_expiry - facts.now).total_seconds()) if line.first_expiry else "0 s"
+        held = "is held" if line.running == 1 else "are held"
+        return (
+            f"{counted(line.running, 'job')} {held} by workers that are gone; the first lease ends"
+            f" in {left}, and nobody is there to take it back"
+        )
     return f"{due(line.due)}, the oldest for {span(facts.age_s(line.oldest.at))}"
 
 

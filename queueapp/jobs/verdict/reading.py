@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from queueapp.jobs import partitions
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.instants import read_instant
+from queueapp.jobs.presence import Connections, cut_off
 from queueapp.jobs.queries.attempted import Reading, tried
 from queueapp.jobs.queries.blocked import Blocker, blocker
 from queueapp.jobs.queries.bounds import bound_reads
@@ -26,7 +28,6 @@ from queueapp.jobs.verdict.facts import (
     Hour,
     Line,
     Running,
-    Signs,
     Suspect,
     System,
 )
@@ -34,11 +35,12 @@ from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.handed_back import HandedBack, handed_back, may_be_there
 from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import LATE_S, instant, p95_s, read_minutes
+from queueapp.jobs.verdict.signs import Signs
 from queueapp.jobs.verdict.thresholds import Thresholds
 from queueapp.jobs.why.facts import days_around, signs
 from queueapp.jobs.why.words import span
-from queueapp.jobs.workers import Connections, connections
-from queueapp.jobs.workers.attendance import cut_off, renewing
+from queueapp.jobs.workers import connections
+from queueapp.jobs.workers.attendance import renewing
 
 T = TypeVar("T")
 
@@ -90,7 +92,11 @@ class _Reader:
         line = self._part("line", self._line, _kinds_of(seen, controls, now), controls)
         if seen and line:
             ends = {one.name: one.first_expiry for one in line.holders}
-            seen = replace(seen, renewing=renewing(seen.workers, ends, now))
+            seen = replace(
+                seen,
+                renewing=renewing(seen.workers, ends, now),
+                overtaken=_overtaken(seen, line, now),
+            )
         running = [kind.kind for kind in line.kinds] if line else []
         hour = self._part("minutes", self._hour, running, thresholds.failing)
         facts = Facts(
@@ -156,6 +162,7 @@ class _Reader:
             ],
             held=[_with_instants(HeldKind, each, "at") for each in row.held or ()],
             ended_at=row.ended_at,
+            lapsed=_instants(row.lapsed or {}),
         )
 
     def _hour(self, running: Sequence[str], failing: float) -> Hour:
@@ -217,6 +224,23 @@ class _Reader:
     @property
     def _near(self) -> dict[str, datetime]:
         return {name: self._days[name] for name in ("lately", "tomorrow")}
+
+
+def _overtaken(seen: Signs, line: Line, now: datetime) -> frozenset[str]:
+    """Who signed before all its leases ran out, and were taken by a sweeper. It may hang."""
+    holders = {one.name for one in line.holders}
+    return frozenset(
+        one.holder
+        for one in seen.workers
+        if not one.is_elsewhere and one.holder not in holders
+        and (ended := line.lapsed.get(one.holder)) and one.seen_at < ended <= now
+    )  # fmt: skip
+
+
+def _instants(found: Mapping[str, Any]) -> dict[str, datetime]:
+    """Those of the ledger's that are instants: what is not, no release of ours has written."""
+    read = {name: read_instant(text) for name, text in found.items() if isinstance(text, str)}
+    return {name: at for name, at in read.items() if at.tzinfo}
 
 
 def _kinds_of(seen: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from queueapp.jobs.control import Switch
+from queueapp.jobs.presence import Worker
 from queueapp.jobs.status import Event
 from queueapp.jobs.verdict.facts import Facts
 
@@ -33,6 +34,18 @@ def working_since(facts: Facts) -> datetime | None:
 def latest(*instants: datetime | None) -> datetime | None:
     """The latest of those that are known."""
     return max((at for at in instants if at), default=None)
+
+
+def last_heard(facts: Facts, worker: Worker) -> datetime:
+    """When a worker was heard of last: by its sign, its end, or the renewal of its leases."""
+    if worker.stopped_at:
+        return worker.stopped_at
+    line, heard = facts.line, [worker.seen_at]
+    if line and worker.lease_s and not worker.is_elsewhere:
+        ends = [one.renewed_to for one in line.holders if one.name == worker.holder]
+        ends.append(line.lapsed.get(worker.holder))
+        heard += [at - timedelta(seconds=worker.lease_s) for at in ends if at]
+    return min(max(heard), facts.now)
 
 
 # One that ended so long before another began was replaced by it.

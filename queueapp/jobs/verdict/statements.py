@@ -19,7 +19,7 @@ RETRIES_S = 4_500  # Beyond that no retry waits, as a rule: the longest pause an
 # Jobs on hold that are counted: of a kind, and of all of them.
 MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
 MOST_HOLDERS = 1_000
-# Lines of the ledger, newest first, in which the last end of an attempt is sought.
+# Lines of the ledger, newest first, among which the last end of an attempt and lost leases are.
 TAIL = 1_000
 # Minute's lines: of the last hour, and of two for how long a kind runs.
 MOST_LINES, RUN_LINES = 600, 120
@@ -77,6 +77,11 @@ heads AS (
     ORDER BY available_at, created_at, id LIMIT 1
   ) able ON true
   WHERE p.priority IS NOT NULL LIMIT {MOST_PRIORITIES}
+),
+tail AS MATERIALIZED (
+  SELECT event, created_at,
+    CASE WHEN event = 'lease_expired' AND NOT data ? 'died' THEN data END AS lost
+  FROM job_events WHERE {_LATELY} ORDER BY xid DESC, id DESC LIMIT {TAIL}
 )
 SELECT statement_timestamp() AS now,
   (SELECT jsonb_agg(h ORDER BY h.priority DESC) FROM heads h) AS heads,
@@ -105,9 +110,9 @@ SELECT statement_timestamp() AS now,
      WHERE f.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
   greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed"))},
     {_STOPPED},
-    (SELECT max(created_at) FROM (
-       SELECT event, created_at FROM job_events WHERE {_LATELY}
-       ORDER BY xid DESC, id DESC LIMIT {TAIL}) tail WHERE event = 'retry_scheduled')) AS ended_at
+    (SELECT max(created_at) FROM tail WHERE event = 'retry_scheduled')) AS ended_at,
+  (SELECT jsonb_object_agg(lost->>'holder', lost->>'lease_expires_at' ORDER BY created_at)
+   FROM tail WHERE lost ? 'holder') AS lapsed
 """
 
 _OF_KIND = "coalesce((k.value->'events'->>'{event}')::bigint, 0)"

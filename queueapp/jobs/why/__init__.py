@@ -50,12 +50,13 @@ class Why:
 _OTHERS = {"slots_busy": "All threads that run its kind are busy with other jobs."}
 
 
-def why(database: Database, job_id: int, *, job_timeout_s: float) -> Why:
+def why(database: Database, job_id: int, *, job_timeout_s: float, pooled: bool = False) -> Why:
     """Say why ``job_id`` stands where it does, in two statements. Raises JobNotFound.
 
-    ``job_timeout_s``: the time-out of jobs that name none, 0 for none.
+    ``job_timeout_s``: the time-out of jobs that name none, 0 for none. ``pooled``: workers come
+    through a pooler, so that connections tell nothing of them.
     """
-    facts = read(database, job_id, job_timeout_s=job_timeout_s)
+    facts = read(database, job_id, job_timeout_s=job_timeout_s, pooled=pooled)
     found = [(rule, said) for rule in RULES if (said := rule.look(facts))]
     rule, said = found[0]
     sentence, job = said.sentence, facts.job

@@ -80,7 +80,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "no_live_worker",
-        "No worker that can run jobs has been heard of for 150 seconds.",
+        "No worker that can run jobs has been heard of for 150 seconds, or none of those is"
+        " connected to the database.",
         "Start `flask work`.",
         ("last_worker", "last_seen_at", "stopped_at", "stopped_for", "live_without_slots"),
         rules._no_live_worker,
@@ -144,7 +145,8 @@ FIELDS: dict[str, str] = {
     " with `ahead_is_least`; null: unknown, or nothing was claimed for longer than the rate allows",
     "handbacks": "attempts given back without being used; from 20 on the sentence says so",
     "holder": "the worker that has it",
-    "holder_is_live": "whether that worker has signed within 150 s; null: it never has",
+    "holder_is_live": "whether that worker has signed within 150 s and is connected; null: it"
+    " never has",
     "is_silent": "the lease was not renewed for two thirds of its length; null: unknown",
     "kind": "the job's kind",
     "last_claim_s": "seconds since any job was claimed; null: not known",
@@ -156,7 +158,7 @@ FIELDS: dict[str, str] = {
     "live_kinds": "the kinds that live workers run, up to 50",
     "live_without_slots": "live workers that take no jobs (`--concurrency 0`, all threads lost, or"
     " asked to drain)",
-    "live_workers": "workers that have signed within 150 s and not stopped; for"
+    "live_workers": "workers that have signed within 150 s, not stopped, and are connected; for"
     " `no_worker_for_kind` those with threads, else those of `flask work`",
     "longest": "the job that one of those threads has been at for the longest: `id`, `kind`,"
     " `started_at`, `run_s`, `holder`; null to a producer",

@@ -4,55 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from queueapp.errors import JobNotFound
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.presence import (
+    LIVE_S,
+    MOST_CONNECTIONS,
+    Worker,
+    connections_among,
+    cut_off,
+    worker_of,
+)
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.queries.drain import RATE_LINES, instant, rate_of
 from queueapp.jobs.why import statement
-
-# A worker says once a minute that it is there.
-LIVE_S = 150.0
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A worker by its last sign of life. ``slots``: threads that can still run a job.
-
-    ``is_elsewhere``: no ``flask work``, it leases over HTTP. It signs once for each set of kinds,
-    its slots are the jobs it asks for at once, and it neither sweeps nor lifts holds. ``told``: all
-    that the sign says. ``first_seen_at``: its first sign since yesterday; None: not asked for.
-    """
-
-    name: str
-    seen_at: datetime
-    stopped_at: datetime | None
-    stopped_for: str | None
-    slots: int
-    kinds: tuple[str, ...]
-    lease_s: float | None
-    is_elsewhere: bool = False
-    told: Mapping[str, Any] = field(default_factory=dict)
-    first_seen_at: datetime | None = None
-
-    @property
-    def holder(self) -> str:
-        """What ``locked_by`` of its jobs says."""
-        if not self.is_elsewhere:
-            return self.name
-        return self.name.removeprefix("worker:").rpartition(":")[0]
-
-    def is_live(self, now: datetime) -> bool:
-        """Whether it has been heard of lately, and not of its end."""
-        return self.stopped_at is None and (now - self.seen_at).total_seconds() <= LIVE_S
-
-    def ended_by(self, now: datetime) -> datetime:
-        """When it ended, as far as that is known; ``now`` while it lives."""
-        return min(now, self.stopped_at or self.seen_at + timedelta(seconds=LIVE_S))
 
 
 @dataclass(frozen=True)
@@ -88,6 +57,7 @@ class Facts:
     ``ahead`` stops at AHEAD_LIMIT + 1. ``claims_per_s``: None when nothing is known of the last
     minutes. ``last_claim_s``: seconds since anything was claimed, None when that is not known.
     ``usual_s``: in which time 95 of 100 of the kind's runs ended, None without any.
+    ``unconnected``: who signed a moment ago and has no connection, where that can be told.
     """
 
     job: Any
@@ -102,6 +72,7 @@ class Facts:
     usual_s: float | None
     runs: int
     job_timeout_s: float
+    unconnected: frozenset[str] = frozenset()
 
     @property
     def knows_workers(self) -> bool:
@@ -110,8 +81,9 @@ class Facts:
 
     @property
     def live(self) -> list[Worker]:
-        """The workers that live."""
-        return [worker for worker in self.workers if worker.is_live(self.now)]
+        """The workers that live: those that signed of late and are connected."""
+        here = [worker for worker in self.workers if worker.holder not in self.unconnected]
+        return [worker for worker in here if worker.is_live(self.now)]
 
     @property
     def keepers(self) -> list[Worker]:
@@ -129,7 +101,7 @@ class Facts:
         return float((self.now - self.job.available_at).total_seconds())
 
 
-def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
+def read(database: Database, job_id: int, *, job_timeout_s: float, pooled: bool) -> Facts:
     """Read what the rules need. Raises JobNotFound."""
     first: Any = ()
     if 0 < job_id <= LARGEST_ID:
@@ -142,6 +114,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         most_workers=statement.MOST_WORKERS,
         most_running=statement.MOST_RUNNING,
         most_ahead=statement.AHEAD_LIMIT + 1,
+        most=MOST_CONNECTIONS,
         tail=statement.TAIL,
         rate_lines=RATE_LINES,
         run_lines=statement.RUN_LINES,
@@ -152,12 +125,14 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
     row = rows[0]
     claimed_at = instant(row.last_claim)
     runs = {int(bucket): int(n) for bucket, n in (row.runs or {}).items()}
+    workers = [worker_of(each) for each in row.workers or ()]
+    links = connections_among(row.connections or (), pooled=pooled)
     return Facts(
         job=row,
         now=row.now,
         lines=[_line(each) for each in row.events or ()],
         controls=read_switches(first[0].switches or ()),
-        workers=[worker_of(each) for each in row.workers or ()],
+        workers=workers,
         holders=[Busy(**each) for each in row.holders or ()],
         ahead=row.ahead,
         claims_per_s=rate_of(row.rates or (), row.now),
@@ -165,6 +140,7 @@ def read(database: Database, job_id: int, *, job_timeout_s: float) -> Facts:
         usual_s=_usual(runs),
         runs=sum(runs.values()),
         job_timeout_s=job_timeout_s if row.timeout_s is None else row.timeout_s,
+        unconnected=cut_off(workers, links, row.now),
     )
 
 
@@ -196,33 +172,6 @@ def signs(database: Database, now: datetime) -> tuple[list[Worker], bool]:
 def _line(found: Mapping[str, Any]) -> Line:
     at = {name: instant(found[name]) for name in ("created_at", "available_at")}
     return Line(**{**found, **at})
-
-
-# What a sign of life holds.
-_TOLD: dict[str, Any] = {
-    "slots": int, "lost": int, "kinds": list, "lease_s": (int, float), "host": str,
-    "version": str, "release": str, "clock": str,
-}  # fmt: skip
-
-
-def worker_of(found: Mapping[str, Any]) -> Worker:
-    """Read a row of ``statement.SIGNS``. What no release of ours has written tells nothing."""
-    data = found["data"] if isinstance(found["data"], dict) else {}
-    told = {name: said for name, said in data.items() if isinstance(said, _TOLD.get(name, object))}
-    seen_at = instant(found["seen_at"])
-    assert seen_at is not None
-    return Worker(
-        name=found["name"],
-        seen_at=seen_at,
-        stopped_at=instant(found["stopped_at"]),
-        stopped_for=found["stopped_for"],
-        slots=max(0, told.get("slots", 0) - told.get("lost", 0)),
-        kinds=tuple(kind for kind in told.get("kinds", ()) if isinstance(kind, str)),
-        lease_s=told.get("lease_s"),
-        is_elsewhere=told.get("via") == "api",
-        told=told,
-        first_seen_at=instant(found.get("first_seen_at")),
-    )
 
 
 def _usual(runs: Mapping[int, int]) -> float | None:

@@ -76,7 +76,7 @@ def _lease_expired(facts: Facts) -> Found | None:
 
 def _running(facts: Facts) -> Found | None:
     told = running.running(facts)
-    return told and Found(*told)
+    return told and Found(*told, running.step_without_holder(facts))
 
 
 def _held(facts: Facts) -> Found | None:
@@ -185,11 +185,11 @@ def _no_live_worker(facts: Facts) -> Found | None:
     if last is None:
         return Found("No worker is running: none was seen today or yesterday.", evidence)
     ago = span((facts.now - (last.stopped_at or last.seen_at)).total_seconds())
-    end = (
-        f"stopped {ago} ago{because(last.stopped_for)}"
-        if last.stopped_at
-        else f"was seen {ago} ago"
-    )
+    end = f"was seen {ago} ago"
+    if last.stopped_at:
+        end = f"stopped {ago} ago{because(last.stopped_for)}"
+    elif last.holder in facts.unconnected:
+        end = f"is unconnected, it was seen {ago} ago"
     return Found(f"No worker is running: the last one, {last.holder}, {end}.", evidence)
 
 
@@ -215,7 +215,7 @@ def _no_worker_for_kind(facts: Facts) -> Found | None:
 
 def _is_run_elsewhere(facts: Facts) -> bool:
     """Whether somebody, a worker that signs no ledger too, holds a live lease on the same kind."""
-    return any(holder.has_kind for holder in facts.holders)
+    return any(h.has_kind and h.name not in facts.unconnected for h in facts.holders)
 
 
 def _jobs_ahead(facts: Facts) -> Found | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from queueapp.jobs.presence import Worker
 from queueapp.jobs.queries.drain import instant
 from queueapp.jobs.status import Status
-from queueapp.jobs.why.facts import Busy, Facts, Worker
+from queueapp.jobs.why.facts import Busy, Facts
 from queueapp.jobs.why.words import because, counted, span
 
 # A holder renews after a third of its lease; after two thirds without it is silent.
@@ -55,7 +56,7 @@ def running(facts: Facts) -> Told | None:
     run_s = None if job.started_at is None else (facts.now - job.started_at).total_seconds()
     evidence = {
         "holder": job.locked_by,
-        "holder_is_live": holder and holder.is_live(facts.now),
+        "holder_is_live": holder and holder.is_live(facts.now) and not _is_cut_off(facts),
         "claimed_at": job.claimed_at,
         "started_at": job.started_at,
         "lease_age_s": (facts.now - job.claimed_at).total_seconds(),
@@ -102,9 +103,16 @@ def _progress(facts: Facts) -> list[str]:
     return [] if job.progress is None else [f"at {job.progress} %{because(job.progress_note)}"]
 
 
+def _is_cut_off(facts: Facts) -> bool:
+    return facts.job.locked_by in facts.unconnected
+
+
 def _warnings(facts: Facts, is_silent: bool | None, silent_s: float | None) -> list[str]:
     job, said = facts.job, []
-    if is_silent and silent_s is not None:
+    if _is_cut_off(facts):
+        left = span((job.lease_expires_at - facts.now).total_seconds())
+        said.append(f"that worker has no connection to the database; its lease runs out in {left}")
+    elif is_silent and silent_s is not None:
         left = span((job.lease_expires_at - facts.now).total_seconds())
         said.append(f"its lease was last renewed {span(silent_s)} ago and runs out in {left}")
     if job.cancel_requested_at is not None:
@@ -145,6 +153,15 @@ def _renewed_at(facts: Facts, holder: Worker | None) -> datetime | None:
         return None
     claimed: datetime = facts.job.claimed_at
     return max(renewed, claimed)
+
+
+def step_without_holder(facts: Facts) -> str | None:
+    """What to do about a job whose worker is gone before its lease is."""
+    if not _is_cut_off(facts):
+        return None
+    if facts.keepers:
+        return "Wait until the lease ends, then a sweeper takes it back; or release it now."
+    return "Start `flask work`: nobody is there to take it back when its lease ends."
 
 
 def step_after_losses(job: Any) -> str | None:

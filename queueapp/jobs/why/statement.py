@@ -6,6 +6,7 @@ scalar subquery in a CASE that is not reached is not run.
 
 from __future__ import annotations
 
+from queueapp.jobs import presence
 from queueapp.jobs.database import object_or_null
 from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.queries.drain import CLAIMS
@@ -168,6 +169,8 @@ SELECT me.*, statement_timestamp() AS now,
      ORDER BY e.id DESC LIMIT %(events)s) e) AS events,
   CASE WHEN me.status IN ('queued', 'held', 'running') THEN (SELECT jsonb_agg(w) FROM workers w)
     END AS workers,
+  CASE WHEN me.status IN ('queued', 'held', 'running') THEN
+    (SELECT jsonb_agg(c) FROM ({presence.CONNECTIONS}) c) END AS connections,
   CASE WHEN me.status = 'queued' THEN (SELECT jsonb_agg(h) FROM (
      SELECT r.locked_by AS name, count(r.started_at) AS started,
        bool_or(r.kind = me.kind AND r.lease_expires_at > statement_timestamp()) AS has_kind,

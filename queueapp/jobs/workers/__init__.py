@@ -10,16 +10,17 @@ from typing import Any
 from sqlalchemy import Row
 
 from queueapp.errors import WorkerNotFound
+from queueapp.jobs import presence
 from queueapp.jobs.database import Database, connection_of, run
 from queueapp.jobs.failure import printable
+from queueapp.jobs.presence import LIVE_S, Connections, connections_among
 from queueapp.jobs.queries import EventFilter, list_events
 from queueapp.jobs.status import Status
 from queueapp.jobs.why import statement
-from queueapp.jobs.why.facts import LIVE_S, signs
+from queueapp.jobs.why.facts import signs
 from queueapp.jobs.workers import statements
 from queueapp.jobs.workers.attendance import (
     Attendance,
-    Connections,
     Holding,
     Longest,
     State,
@@ -51,12 +52,8 @@ MOST_WORKERS = statement.MOST_WORKERS
 MOST_HELD = 500
 # More characters than any worker's name has.
 LONGEST_NAME = 500
-# Two to five connections a worker.
-_MOST_CONNECTIONS = 5_000
 _RESULTS_AMONG = 100
 
-POOLED = "behind a pooler the database's connections are the pooler's, not the workers'"
-RENAMED = "DATABASE_URL gives its connections a name of its own (application_name)"
 ON_SQLITE = "SQLite keeps no list of who has the file open"
 
 
@@ -107,12 +104,8 @@ def connections(database: Database, *, pooled: bool = False) -> Connections:
     """The queue's connections of this database by name. ``pooled``: they come through a pooler."""
     if connection_of(database).dialect.name != "postgresql":
         return Connections({}, ON_SQLITE)
-    blind = POOLED if pooled else None
-    rows = run(database, statements.CONNECTIONS, most=_MOST_CONNECTIONS)
-    # Our own one is among them, unless it is called otherwise.
-    if not rows or not rows[0].own.startswith("queueapp-"):
-        blind = blind or RENAMED
-    return Connections({row.name: row.number for row in rows}, blind)
+    rows = run(database, presence.CONNECTIONS, most=presence.MOST_CONNECTIONS)
+    return connections_among([dict(row._mapping) for row in rows], pooled=pooled)
 
 
 def held_by(database: Database, name: str, *, limit: int = MOST_HELD) -> Sequence[Row[Any]]:

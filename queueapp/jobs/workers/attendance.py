@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
-from queueapp.jobs.connection_names import short_name, told_by
-from queueapp.jobs.why.facts import Worker
+from queueapp.jobs.presence import Connections, Worker, connections_of
 
 # Silent for so long, and without a job: gone, though it never said so.
 FORGOTTEN_S = 3600.0
@@ -45,33 +42,6 @@ class Holding:
     overdue: int
     lease_ends_at: datetime
     longest: Longest
-
-
-@dataclass(frozen=True)
-class Connections:
-    """The database's connections by name. ``blind``: why a missing one proves nothing, if so."""
-
-    numbers: Mapping[str, int]
-    blind: str | None = None
-
-    def of(self, worker: str) -> int | None:
-        """How many are this worker's; None where that cannot be told."""
-        number = self._by_worker[short_name(worker.removeprefix("worker:"))]
-        return number or (None if self.blind or self._has_nameless else 0)
-
-    @cached_property
-    def _by_worker(self) -> Counter[str]:
-        found: Counter[str] = Counter()
-        for name, number in self.numbers.items():
-            found[told_by(name)] += number
-        # Those of other processes.
-        del found[""]
-        return found
-
-    @property
-    def _has_nameless(self) -> bool:
-        # Workers of an older release do not say whose their connections are.
-        return any(name in ("queueapp-work", "queueapp-listen") for name in self.numbers)
 
 
 @dataclass(frozen=True)
@@ -188,23 +158,6 @@ def why_not_drained(one: Attendance) -> str | None:
             " program itself"
         )
     return "it has ended" if one.state is State.STOPPED else None
-
-
-def connections_of(sign: Worker, connections: Connections) -> int | None:
-    """How many connections are this worker's; None where that cannot be told."""
-    if sign.is_elsewhere or sign.told.get("nameless"):
-        return None
-    return connections.of(sign.name)
-
-
-def cut_off(
-    signs: Iterable[Worker], connections: Connections | None, now: datetime
-) -> frozenset[str]:
-    """Who signed a moment ago and is not connected: ``UNCONNECTED``, for whoever asks who lives."""
-    if connections is None:
-        return frozenset()
-    live = (one for one in signs if one.is_live(now))
-    return frozenset(one.holder for one in live if connections_of(one, connections) == 0)
 
 
 def _without_sign(name: str, holding: Holding | None, connections: Connections) -> Attendance:

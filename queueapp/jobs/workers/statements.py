@@ -1,4 +1,4 @@
-"""What is read of workers beside their signs: leases, and connections of the database."""
+"""What is read of workers beside their signs: leases."""
 
 from __future__ import annotations
 
@@ -24,12 +24,3 @@ FROM (
     progress, cancel_requested_at FROM jobs
   WHERE status = 'running' ORDER BY claimed_at, id LIMIT %(most_running)s
 ) r WHERE r.locked_by = %(name)s ORDER BY r.claimed_at, r.id LIMIT %(limit)s"""
-
-# Names are seen by every role, also those of others' connections. ``own``: an address may name its
-# connections itself, and then they say nothing of whose they are.
-CONNECTIONS = """
-SELECT a.application_name AS name, count(*) AS number,
-  current_setting('application_name') AS own
-FROM pg_stat_activity a
-WHERE a.datname = current_database() AND starts_with(a.application_name, 'queueapp-')
-GROUP BY 1 ORDER BY 1 LIMIT %(most)s"""

@@ -21,8 +21,8 @@ from queueapp.jobs.endings import Endings
 from queueapp.jobs.failure import Failure
 from queueapp.jobs.models import Job
 from queueapp.jobs.past import Past, move_back
+from queueapp.jobs.presence import LIVE_S
 from queueapp.jobs.transitions import Held, NewJob
-from queueapp.jobs.why.facts import LIVE_S
 from queueapp.version import VERSION
 
 PRODUCER = "drill"

@@ -130,8 +130,9 @@ def _what_to_check(app: Flask) -> str:
     address = address_of(app)
     if address.has_local_server or (not address.is_local and address.is_of_this_folder):
         return (
-            "The local PostgreSQL under `instance/` does not run: any command of this folder, such"
-            " as `flask system`, starts it again."
+            "If the local PostgreSQL under `instance/` does not run, any command of this folder,"
+            " such as `flask system`, starts it again; if it runs and hangs, its `server.log` there"
+            " and the machine's disk and memory tell why."
         )
     if address.is_local and needs_database_url(address.settings):
         return "Set DATABASE_URL where this process is started, and start it again."

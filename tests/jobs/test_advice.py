@@ -19,7 +19,7 @@ from queueapp.jobs.models import Job
 from queueapp.jobs.queries import blocked
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions.bereavement import Death
-from queueapp.jobs.verdict import Finding, Level, reading, verdict
+from queueapp.jobs.verdict import Finding, Level, reading, statements, verdict
 from queueapp.jobs.why.words import moment
 from tests.factories import claim_one, make_job
 from tests.locks import until_a_lock_is_awaited
@@ -27,6 +27,10 @@ from tests.scenes import ECHO, Scene, ago
 
 CAUSE: dict[str, Any] = {"kind": ECHO, "error_class": "KeyError", "error_fingerprint": "f1"}
 ACTOR = "user:ana"
+# The statement where no more than two jobs are looked at.
+CUT = statements.GROUPS_OF.replace(f"LIMIT {statements.MOST_SOONEST}", "LIMIT 2").replace(
+    f">= {statements.MOST_SOONEST}", ">= 2"
+)
 
 
 @pytest.fixture
@@ -163,6 +167,33 @@ def test_right_after_all_were_cancelled_it_is_said_that_nothing_is_left(scene: S
     assert found.step.text.startswith("Nothing more")
 
 
+def test_a_hold_behind_which_nothing_failed_is_left_leads_to_where_it_is_lifted(
+    scene: Scene,
+) -> None:
+    scene.minutes(5, claimed=100, retries=60, succeeded=40, retry_scheduled=60)
+    jobs = retrying(scene, 3)
+    hold(scene)
+    transitions.cancel(scene.session, jobs, actor=ACTOR)
+    scene.session.commit()
+
+    for rule in ("retry_storm", "failing"):
+        found = findings(scene)[rule]
+        assert found.step.paths == (f"/kinds/{ECHO}",)
+        assert found.step.text.startswith("Unhold it: no job of it is failed or waits")
+
+
+def test_what_waits_for_attempts_is_told_to_resume_the_queue_first(scene: Scene) -> None:
+    scene.minutes(5, claimed=100, retries=60, succeeded=40, retry_scheduled=60)
+    hold(scene)
+    unhold(scene)
+    control.pause(scene.session, actor=ACTOR, reason="migration")
+    scene.session.commit()
+
+    step = findings(scene)["failing"].step.text
+
+    assert step.startswith("Resume the queue first: nothing of it starts before. Then wait for its")
+
+
 @pytest.mark.parametrize(("succeeded", "level"), [(100, Level.AMBER), (0, Level.RED)])
 def test_once_nothing_is_left_to_do_for_a_kind_the_next_one_that_fails_is_named(
     scene: Scene, succeeded: int, level: Level
@@ -200,7 +231,9 @@ def test_a_kind_that_has_failed_a_little_is_not_the_next_one(scene: Scene) -> No
     assert "a.b" not in found.sentence
 
 
-def test_right_after_all_were_retried_they_are_said_to_have_yet_to_run(scene: Scene) -> None:
+def test_right_after_all_were_retried_they_are_said_to_have_yet_to_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene.minutes(failed=60, succeeded=40)
     ids = [scene.ended(60 + n, Status.FAILED, **CAUSE, attempts=1).id for n in range(3)]
     assert findings(scene)["failing"].level is Level.RED
@@ -222,6 +255,14 @@ def test_right_after_all_were_retried_they_are_said_to_have_yet_to_run(scene: Sc
     )
     assert found.step.text.startswith("Wait for what they come to")
     assert found.step.paths == ("/errors/f1",)
+
+    # More jobs wait than are looked at.
+    monkeypatch.setattr(statements, "GROUPS_OF", CUT)
+    found = findings(scene)["failing"]
+    assert found.sentence.endswith(
+        ": KeyError; its jobs were retried, at least 2 jobs have not run since."
+    )
+    monkeypatch.undo()
 
     # They fail again.
     scene.session.execute(sa.update(Job).values(attempts=1, available_at=ago(-60)))

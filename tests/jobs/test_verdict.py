@@ -654,6 +654,19 @@ def test_failures_are_told_by_their_share(scene: Scene, failed: int, level: Leve
         assert found.first.step.paths[0] == "/errors/f1"
 
 
+def test_that_failing_is_over_hides_no_kind_that_fails_still(scene: Scene) -> None:
+    scene.worker()
+    scene.minutes(4, failed=100, upto=200)
+    scene.minutes(2, succeeded=100, upto=20)
+    assert judged(scene).notes[0].endswith("none failed.")
+
+    scene.minutes(1, kind="a.b", failed=30, upto=15)
+
+    found = judged(scene)
+    assert rules(found) == ["healthy"]
+    assert found.notes[0].endswith("; but 100 % of the 30 attempts of a.b failed.")
+
+
 @pytest.mark.parametrize(
     ("since", "level"),
     [

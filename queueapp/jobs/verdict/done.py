@@ -50,16 +50,17 @@ def what_was_done(
     ``bad``: the lines that the rule is about; they count for ``within_s``.
     """
     if kind and facts.controls and kind.kind in facts.controls.held_kinds:
-        step = "Unhold it when what it needs is back."
+        is_left = group is not None or facts.groups is None or facts.groups.is_cut
+        step = _UNHOLD_LATER if is_left else _UNHOLD
         return Done("; it is on hold", step, is_held=True, is_mending=True)
     lift = _lift(facts, kind, within_s)
     if lift:
         has_run = _first_since(kind, lift) is not None
         told = "" if has_run else ", and no attempt of it is counted since"
-        step = _AGAIN if has_run else _NONE_YET
+        step = _resumed(facts, _AGAIN if has_run else _NONE_YET)
         return Done(f"{_lifted(facts, lift)}{told}", step, is_mending=True)
     if group:
-        return _of_group(group)
+        return _of_group(facts, group)
     if facts.groups is None:
         return Done()
     clears_at = _clears_at(facts, kind, bad, within_s)
@@ -75,6 +76,9 @@ def what_was_done(
     )
 
 
+_UNHOLD_LATER = "Unhold it when what it needs is back."
+_UNHOLD = "Unhold it: no job of it is failed or waits for a retry any more."
+_RESUME = "Resume the queue first: nothing of it starts before. Then w"
 _LOOK = "Look at these failures in the log: no job looked at waits with one, or ended so."
 _AGAIN = "Wait two minutes for what its attempts come to; if they fail, hold it again."
 _NONE_YET = "Wait for its first attempts, and two minutes more; if they fail, hold it again."
@@ -82,6 +86,12 @@ _CANARY = "Wait for what those come to; then retry or cancel the others."
 _RETRIED = (
     "Wait for what they come to: it ends by itself once they go well, and names them if they fail."
 )
+
+
+def _resumed(facts: Facts, step: str) -> str:
+    """A step that waits for attempts, which a pause keeps from starting."""
+    is_paused = facts.controls is not None and facts.controls.pause is not None
+    return f"{_RESUME}{step[1:]}" if is_paused else step
 
 
 def _lift(facts: Facts, kind: KindCounts | None, within_s: float) -> Switch | None:
@@ -111,16 +121,20 @@ def _lifted(facts: Facts, lift: Switch) -> str:
     return f"; its hold was lifted by {lift.actor} {span(facts.age_s(lift.at))} ago{spread}"
 
 
-def _of_group(group: Group) -> Done:
+def _of_group(facts: Facts, group: Group) -> Done:
     """Of a cause all of whose jobs were retried nothing can be done before they have run."""
-    have = "has" if group.anew == 1 else "have"
-    if group.anew and (group.failed or group.anew < group.retrying):
-        some = f"; {counted(group.anew, 'job')} of it {have} not run since somebody retried"
-        return Done(f"{some} {'it' if group.anew == 1 else 'them'}", _CANARY)
     if not group.anew:
         return Done()
-    words = f"; all of its jobs were retried, {counted(group.anew, 'job')} {have} not run since"
-    return Done(words, _RETRIED, is_mending=True)
+    is_cut = facts.groups is not None and facts.groups.is_cut
+    anew, one = counted(group.anew, "job"), group.anew == 1 and not is_cut
+    # Of a cut line there may be any number more.
+    anew, have = f"at least {anew}" if is_cut else anew, "has" if one else "have"
+    if group.failed or group.anew < group.retrying:
+        some = f"; {anew} of it {have} not run since somebody retried {'it' if one else 'them'}"
+        return Done(some, _resumed(facts, _CANARY))
+    all_of = "" if is_cut else "all of "
+    words = f"; {all_of}its jobs were retried, {anew} {have} not run since"
+    return Done(words, _resumed(facts, _RETRIED), is_mending=True)
 
 
 def _clears_at(

@@ -12,7 +12,7 @@ from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.kind_counts import KindCounts
 from queueapp.jobs.verdict.minutes import Minute, about, last, lasting_since, total
 from queueapp.jobs.verdict.rule import Said
-from queueapp.jobs.verdict.subject import subject
+from queueapp.jobs.verdict.subject import Subject, subject
 from queueapp.jobs.verdict.words import percent
 from queueapp.jobs.why.words import counted, moment
 
@@ -53,7 +53,7 @@ def retry_storm(facts: Facts) -> Said | None:
             **_of_group(group),
             "clears_at": done.clears_at,
         },
-        _paths(facts, group, kind),
+        _paths(facts, found),
         done.step,
     )
 
@@ -103,7 +103,7 @@ def failing(facts: Facts) -> Said | None:
             "attempts_since": kind.since if kind else 0,
             "clears_at": done.clears_at,
         },
-        _paths(facts, group, kind),
+        _paths(facts, found),
         done.step,
     )
 
@@ -122,8 +122,19 @@ def is_over(facts: Facts) -> str | None:
     return (
         f"Failing is over: {percent(failures, attempts)} of {counted(attempts, 'attempt')} in"
         f" {about(minutes, facts.now, FAILING_S)} minutes failed,"
-        f" most of {worst.kind}{since_then(worst)}."
+        f" most of {worst.kind}{since_then(worst)}{_but(facts)}."
     )
+
+
+def _but(facts: Facts) -> str:
+    """The kind that fails still, with too few failures to be a finding among all that ended."""
+    limits, bad = facts.thresholds, [one for one in _sick(facts) if one.failures]
+    bad = [one for one in bad if one.failures > limits.failing * one.attempts]
+    worst = max(bad, key=lambda one: one.failures, default=None)
+    if worst is None or worst.attempts < limits.least:
+        return ""
+    share = percent(worst.failures, worst.attempts)
+    return f"; but {share} of the {counted(worst.attempts, 'attempt')} of {worst.kind} failed"
 
 
 def _sick(facts: Facts) -> list[KindCounts]:
@@ -156,10 +167,13 @@ def _of_group(group: Group | None) -> dict[str, str | None]:
     }
 
 
-def _paths(facts: Facts, group: Group | None, kind: KindCounts | None) -> tuple[str, ...]:
+def _paths(facts: Facts, found: Subject) -> tuple[str, ...]:
     """Never to an empty list: without a job that has failed so there is the ledger still."""
+    kind, group = found.kind, found.group
     if group and group.fingerprint:
         return (f"/errors/{quote(group.fingerprint, safe='')}",)
+    if kind and found.done.is_held:
+        return (f"/kinds/{quote(kind.kind, safe='')}",)
     minutes = last(facts.hour.minutes, facts.now, FAILING_S) if facts.hour else []
     counts = {e: sum(m.count(e) for m in minutes) for e in (Event.FAILED, Event.RETRY_SCHEDULED)}
     event = max(counts, key=lambda each: counts[each])

@@ -392,6 +392,21 @@ def _lock(connection: psycopg.Connection[Any]) -> None:
 # What is slow, and who is away.
 
 
+@pytest.mark.postgresql("locks")
+def test_a_pause_does_not_hide_the_lock(
+    scene: Scene, engine: sa.Engine, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocked, "BLOCKED_S", 0.0)
+    scene.due(300)
+    control.pause(scene.session, actor=ACTOR, reason="to be safe")
+    scene.session.commit()
+    with waiting_for(database_url, "SHARE ROW EXCLUSIVE") as pid:
+        until_a_lock_is_awaited(engine, "relation")
+        found = findings(scene)["paused"]
+
+    assert f"1 connection of the queue waits for a lock that psql (pid {pid}" in found.sentence
+
+
 def test_a_worker_that_was_started_has_time_to_show_whether_it_is_enough(scene: Scene) -> None:
     scene.session.execute(sa.text("DELETE FROM job_events"))
     scene.worker("old", since=3600)

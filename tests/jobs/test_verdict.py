@@ -29,6 +29,7 @@ from queueapp.jobs.verdict import (
     Verdict,
     reading,
     statements,
+    suspects,
     verdict,
 )
 from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
@@ -275,9 +276,38 @@ def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
     assert rules(found) == ["paused"]
     assert found.level is Level.RED
     assert "demo.echo was put on hold by user:bo" in found.first.sentence
-    assert "(provider down): 2 of its jobs wait, held. The oldest of" in found.first.sentence
+    assert "(provider down): 3 of its jobs are due. The oldest of" in found.first.sentence
     assert found.first.title == "On hold"
     assert found.first.step.paths[0] == "/kinds/demo.echo"
+
+
+def test_a_hold_whose_jobs_nobody_has_moved_yet_is_no_health(scene: Scene) -> None:
+    scene.worker()
+    for _ in range(3):
+        scene.due(700)
+    control.hold_kind(scene.session, ECHO, actor="user:bo", reason="provider down")
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert rules(found) == ["paused"]
+    assert "3 of its jobs are due. The oldest of them has waited 11 min 40 s" in (
+        found.first.sentence
+    )
+
+
+def test_a_hold_that_nobody_lifts_in_time_says_so(scene: Scene) -> None:
+    scene.worker()
+    scene.due(5000)
+    control.hold_kind(scene.session, ECHO, actor="user:bo", reason="provider down", for_s=0)
+    scene.session.commit()
+
+    assert re.search(
+        r"its time is over since \S+ s, and a worker lifts", judged(scene).first.sentence
+    )
+    scene.worker(stopped=1)
+    [_, held] = judged(scene).findings
+    assert "and no worker is alive to lift it: 1 of its jobs is due" in held.sentence
 
 
 def test_a_hold_behind_many_others_is_found(scene: Scene) -> None:
@@ -896,7 +926,7 @@ def test_a_kind_on_hold_on_purpose_does_not_starve(scene: Scene) -> None:
     control.hold_kind(scene.session, ECHO, actor="user:ana", reason="later")
     scene.session.commit()
 
-    assert rules(judged(scene)) == ["healthy"]
+    assert rules(judged(scene)) == ["paused"]
 
 
 def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Scene) -> None:
@@ -1125,7 +1155,8 @@ def test_the_verdict_is_never_milder_than_what_stands_below_it(scene: Scene) -> 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A reading takes longer than it may."""
     monkeypatch.setattr(reading, "READING_S", 0.3)
-    owner = statements if hasattr(statements, name) else why_statement
+    owners = (statements, suspects, why_statement)
+    owner = next(one for one in owners if hasattr(one, name))
     monkeypatch.setattr(owner, name, "SELECT pg_sleep(2)")
 
 

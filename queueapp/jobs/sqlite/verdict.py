@@ -16,7 +16,7 @@ from queueapp.jobs.queries.line import SHOWN_IDS
 from queueapp.jobs.sqlite.reads import _DEPTHS, _LATEST, _OF_PRIORITY
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, row_of
 from queueapp.jobs.sqlite.values import clock, clock_text
-from queueapp.jobs.verdict import statements
+from queueapp.jobs.verdict import statements, suspects
 from queueapp.jobs.why.statement import MOST_RUNNING
 
 _RUNNING = f"""
@@ -87,6 +87,7 @@ def _line(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         holders=[_holding(name, rows, cut) for name, rows in holders.items()],
         kinds=[_run(kind, rows) for kind, rows in kinds.items()],
         held=_held(connection, given["held"]),
+        unmoved=_unmoved(connection, given["held"]),
         ended_at=_ended_at(connection),
         lapsed={
             row.data["holder"]: row.data.get("lease_expires_at")
@@ -153,19 +154,37 @@ def _held(connection: Connection, kinds: Sequence[str]) -> list[dict[str, Any]]:
     return [{"kind": kind, "jobs": row.n, "at": row.at} for kind, row in counted.items() if row.n]
 
 
+def _unmoved(connection: Connection, kinds: Sequence[str]) -> list[dict[str, Any]]:
+    if not kinds:
+        return []
+    first: list[Row[Any]] = []
+    for row in fetch(connection, _DEPTHS, most=statements.MOST_PRIORITIES):
+        where = {"priority": row.priority, "now": clock_text()}
+        first += fetch(connection, _HEAD, limit=statements.HEAD, **where)
+    found = _by([job for job in first if job.kind in kinds], "kind")
+    return [
+        {
+            "kind": kind,
+            "jobs": len(jobs),
+            "at": min(max(job.available_at, job.created_at) for job in jobs),
+        }
+        for kind, jobs in found.items()
+    ]
+
+
 def _ended_at(connection: Connection) -> datetime | None:
     ends = [row.at for row in fetch(connection, _ENDED)]
     ends += [r.created_at for r in fetch(connection, _RETRIED) if r.event == "retry_scheduled"][:1]
     return max(ends, default=None)
 
 
-@instead_of(statements.SUSPECTS)
+@instead_of(suspects.SUSPECTS)
 def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
     names = ("id", "kind", "status", "times", "holders", "first_at", "last_at", "asked_at")
     now, found = clock(), []
     for job in fetch(connection, _TRIED, day=now - timedelta(hours=1)):
         blamed = job.status == "running" or job.error_class == "LeaseLost"
-        if job.attempts < statements.KILLED or not blamed:
+        if job.attempts < suspects.KILLED or not blamed:
             continue
         lost: list[Row[Any]] = []
         for line in fetch(connection, _HISTORY, id=job.id):
@@ -175,7 +194,7 @@ def _suspects(connection: Connection, _given: Parameters) -> Sequence[Row[Any]]:
             lost += [line] if line.event == "lease_expired" else []
             if raised:
                 break
-        if len(lost) >= statements.KILLED:
+        if len(lost) >= suspects.KILLED:
             holders = [line.data["holder"] for line in lost]
             at = (lost[0].created_at, lost[-1].created_at, job.cancel_requested_at)
             found.append((job.id, job.kind, job.status, len(lost), holders, *at))

@@ -64,11 +64,12 @@ class Running:
 
 @dataclass(frozen=True)
 class HeldKind:
-    """Due jobs that were moved to held; ``jobs`` stops at MOST_HELD + 1."""
+    """Due jobs of a kind on hold, moved to held or not yet. ``is_least``: there may be more."""
 
     kind: str
     jobs: int
     at: datetime
+    is_least: bool = False
 
 
 @dataclass(frozen=True)

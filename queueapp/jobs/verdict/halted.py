@@ -22,7 +22,7 @@ from queueapp.jobs.verdict.stuck import (
     usually,
     way_out,
 )
-from queueapp.jobs.verdict.words import due, its_jobs, name_of, share_of_workers
+from queueapp.jobs.verdict.words import due, due_of_it, name_of, share_of_workers
 from queueapp.jobs.why.words import because, counted, span, till
 
 # The page that asks, for who may do it; what others may see of the pause.
@@ -117,6 +117,7 @@ def paused(facts: Facts) -> Said | None:
     waited = facts.age_s(oldest)
     parts = [_pause(facts, pause)] if pause else []
     parts += [_hold(facts, one) for one in held[:1]]
+    parts += [found] if pause and (found := locked(facts)) else []
     if len(held) > 1:
         parts.append(f"{counted(len(held) - 1, 'more kind')} on hold with jobs that wait")
     first = pause or controls.latest.get(f"kind:{held[0].kind}" if held else "")
@@ -143,7 +144,7 @@ def _pause(facts: Facts, pause: Switch) -> str:
     assert facts.line is not None
     ago = span(facts.age_s(pause.at))
     behind = due(facts.line.due)
-    why = f"{because(pause.reason)}{till(pause.until)}"
+    why = f"{because(pause.reason)}{_till(facts, pause)}"
     return f"The queue was paused by {pause.actor} {ago} ago{why}: {behind}"
 
 
@@ -153,8 +154,19 @@ def _hold(facts: Facts, held: HeldKind) -> str:
     by = ""
     if switch:
         by = f" by {switch.actor} {span(facts.age_s(switch.at))} ago{because(switch.reason)}"
-        by += till(switch.until)
-    return f"{held.kind} was put on hold{by}: {its_jobs(held.jobs, 1_000)}, held"
+        by += _till(facts, switch)
+    jobs = due_of_it(held.jobs, is_least=held.is_least)
+    return f"{held.kind} was put on hold{by}: {jobs}"
+
+
+def _till(facts: Facts, switch: Switch) -> str:
+    """When it ends by itself; one whose time is over goes on until a worker lifts it."""
+    if not switch.is_over(facts.now):
+        return till(switch.until)
+    assert switch.until is not None
+    ago = span(facts.age_s(switch.until))
+    lifted = "no worker is alive to lift it" if _nobody(facts) else "a worker lifts it"
+    return f", its time is over since {ago}, and {lifted}"
 
 
 def _hold_paths(held: HeldKind) -> tuple[str, ...]:

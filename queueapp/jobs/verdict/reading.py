@@ -17,7 +17,7 @@ from queueapp.jobs.queries.blocked import Blocker, blocker
 from queueapp.jobs.queries.bounds import bound_reads
 from queueapp.jobs.queries.clock import database_now
 from queueapp.jobs.queries.oldest import transactions
-from queueapp.jobs.verdict import statements
+from queueapp.jobs.verdict import statements, suspects
 from queueapp.jobs.verdict.facts import (
     Facts,
     Group,
@@ -160,7 +160,7 @@ class _Reader:
                 _with_instants(Running, each, "first_at", "last_at", "asked_at")
                 for each in row.kinds or ()
             ],
-            held=[_with_instants(HeldKind, each, "at") for each in row.held or ()],
+            held=_behind_holds(row),
             ended_at=row.ended_at,
             lapsed=_instants(row.lapsed or {}),
         )
@@ -182,8 +182,7 @@ class _Reader:
 
     def _suspects(self) -> list[Suspect]:
         return [
-            Suspect(**row._mapping)
-            for row in run(self._database, statements.SUSPECTS, **self._near)
+            Suspect(**row._mapping) for row in run(self._database, suspects.SUSPECTS, **self._near)
         ]
 
     def _groups(self) -> Groups:
@@ -224,6 +223,20 @@ class _Reader:
     @property
     def _near(self) -> dict[str, datetime]:
         return {name: self._days[name] for name in ("lately", "tomorrow")}
+
+
+def _behind_holds(row: Any) -> list[HeldKind]:
+    """Due jobs of kinds on hold: those that were moved to held, and those that will be."""
+    kinds: dict[str, HeldKind] = {}
+    # Of a line that is longer than what was looked at there may be more.
+    is_long = any(head["jobs"] > statements.HEAD for head in row.heads or ())
+    for found, is_cut in ((row.held, False), (row.unmoved, is_long)):
+        for one in (_with_instants(HeldKind, each, "at") for each in found or ()):
+            known = kinds.get(one.kind, replace(one, jobs=0))
+            is_least = known.is_least or is_cut or one.jobs > statements.MOST_HELD
+            jobs, at = known.jobs + one.jobs, min(known.at, one.at)
+            kinds[one.kind] = HeldKind(one.kind, jobs, at, is_least)
+    return list(kinds.values())
 
 
 def _overtaken(seen: Signs, line: Line, now: datetime) -> frozenset[str]:

@@ -27,10 +27,8 @@ MOST_LINES, RUN_LINES = 600, 120
 MOST_RECENT, RECENT_S = 50, 600
 # Failures, and jobs to be tried again, that are grouped.
 MOST_FAILURES, GROUPS, MOST_HIT = 1_000, 5, 100
-# Jobs whose history is looked at, and those among which they are sought.
-MOST_SUSPECTS, KILLED = 50, 2
 
-_LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
+LATELY = "created_at >= %(lately)s::timestamptz AND created_at < %(tomorrow)s::timestamptz"
 _RECENT = f"created_at > statement_timestamp() - interval '{RECENT_S} s'"
 
 SWITCHES = f"""
@@ -51,7 +49,8 @@ _STOPPED = f"""(SELECT max(finished_at) FROM (
 
 # ``heads``: the priorities with due jobs, and of each the first one and the first that a live
 # worker can run (``kinds`` NULL: who lives is not known). ``cut``: the time-out ends the lease, so
-# that its end does not tell when it was renewed.
+# that its end does not tell when it was renewed. ``unmoved``: due jobs of kinds on hold that nobody
+# has moved to held yet, among the first ones.
 LINE = f"""
 WITH RECURSIVE {PRIORITIES},
 running AS MATERIALIZED (
@@ -81,7 +80,7 @@ heads AS (
 tail AS MATERIALIZED (
   SELECT event, created_at,
     CASE WHEN event = 'lease_expired' AND NOT data ? 'died' THEN data END AS lost
-  FROM job_events WHERE {_LATELY} ORDER BY xid DESC, id DESC LIMIT {TAIL}
+  FROM job_events WHERE {LATELY} ORDER BY xid DESC, id DESC LIMIT {TAIL}
 )
 SELECT statement_timestamp() AS now,
   (SELECT jsonb_agg(h ORDER BY h.priority DESC) FROM heads h) AS heads,
@@ -108,6 +107,11 @@ SELECT statement_timestamp() AS now,
          ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
        LIMIT {MOST_HELD_IN_ALL}) f
      WHERE f.available_at <= statement_timestamp() GROUP BY 1) h) AS held,
+  (SELECT jsonb_agg(h) FROM (
+     SELECT q.kind, count(*) AS jobs, min(greatest(q.available_at, q.created_at)) AS at
+     FROM heads p CROSS JOIN LATERAL (
+       {next_of_priority("kind, available_at, created_at", HEAD)}) q
+     WHERE %(held)s::text[] <> '{{}}' AND q.kind = ANY(%(held)s::text[]) GROUP BY 1) h) AS unmoved,
   greatest({", ".join(_ENDED.format(status=s) for s in ("succeeded", "failed"))},
     {_STOPPED},
     (SELECT max(created_at) FROM tail WHERE event = 'retry_scheduled')) AS ended_at,
@@ -128,7 +132,7 @@ _FAILURES = f"""{_OF_KIND.format(event="failed")}
 MINUTES = f"""
 WITH lines AS MATERIALIZED (
   SELECT id, created_at, data FROM job_events
-  WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND {_LATELY}
+  WHERE job_id IS NULL AND event = 'minute_stats' AND scope = 'queue' AND {LATELY}
   ORDER BY id DESC LIMIT {MOST_LINES}
 ),
 hour AS MATERIALIZED (
@@ -157,7 +161,7 @@ counted AS MATERIALIZED (
 SELECT statement_timestamp() AS now,
   (SELECT min(u.created_at) FROM counted c CROSS JOIN LATERAL (
      SELECT job_id, created_at FROM job_events e
-     WHERE {_LATELY} AND (e.xid, e.id) > (c.xid, c.id)
+     WHERE {LATELY} AND (e.xid, e.id) > (c.xid, c.id)
        AND e.xid < pg_snapshot_xmax(pg_current_snapshot())
      ORDER BY e.xid, e.id LIMIT {TAIL}) u WHERE u.job_id IS NOT NULL) AS uncounted_at,
   (SELECT jsonb_agg(jsonb_build_object(
@@ -198,50 +202,6 @@ SELECT statement_timestamp() AS now,
        CROSS JOIN unnest(%(running)s::text[]) AS r(kind)
        CROSS JOIN LATERAL jsonb_each_text({object_or_null("l.kinds->r.kind->'run'")}) e
        GROUP BY 1, 2) b GROUP BY 1) k) AS runs
-"""
-
-# Jobs that lost more than one lease in this life, and never failed with anything else in it.
-SUSPECTS = f"""
-WITH RECURSIVE {PRIORITIES},
-candidates AS MATERIALIZED (
-  (SELECT id, kind, status, attempts, cancel_requested_at AS asked_at FROM (
-     SELECT id, kind, status, attempts, cancel_requested_at FROM jobs WHERE status = 'running'
-     ORDER BY claimed_at DESC, id DESC LIMIT {MOST_FAILURES}) r
-   WHERE attempts > {KILLED} ORDER BY attempts DESC LIMIT {MOST_SUSPECTS})
-  UNION ALL
-  (SELECT s.id, s.kind, 'queued', s.attempts, NULL FROM (
-     SELECT s.* FROM priorities p CROSS JOIN LATERAL (
-       SELECT id, kind, attempts, error_class FROM jobs
-       WHERE status = 'queued' AND priority = p.priority
-         AND available_at > statement_timestamp() - interval '5 min'
-       ORDER BY available_at, created_at, id LIMIT {HEAD}) s
-     LIMIT {MOST_SOONEST}) s
-   WHERE s.error_class = 'LeaseLost' AND s.attempts >= {KILLED}
-   LIMIT {MOST_SUSPECTS})
-  UNION ALL
-  (SELECT id, kind, 'failed', attempts, NULL FROM (
-     SELECT id, kind, attempts, error_class FROM jobs
-     WHERE status = 'failed' AND finished_at IS NOT NULL AND finished_at < 'infinity'
-       AND finished_at > statement_timestamp() - interval '1 h'
-     ORDER BY finished_at DESC LIMIT {MOST_FAILURES}) f
-   WHERE error_class = 'LeaseLost' AND attempts >= {KILLED} LIMIT {MOST_SUSPECTS})
-)
-SELECT c.id, c.kind, c.status, lost.times, lost.holders, lost.first_at, lost.last_at, c.asked_at
-FROM candidates c CROSS JOIN LATERAL (
-  SELECT count(*) FILTER (WHERE e.event = 'lease_expired') AS times,
-    array_agg(e.data->>'holder') FILTER (WHERE e.event = 'lease_expired') AS holders,
-    min(e.created_at) FILTER (WHERE e.event = 'lease_expired') AS first_at,
-    max(e.created_at) FILTER (WHERE e.event = 'lease_expired') AS last_at,
-    count(*) FILTER (WHERE e.event IN ('failed', 'retry_scheduled')
-      AND e.data->>'error_class' IS DISTINCT FROM 'LeaseLost') AS raised
-  FROM (SELECT * FROM job_events
-        WHERE job_id = c.id AND {_LATELY} ORDER BY id DESC LIMIT 200) e
-  WHERE e.id > coalesce((SELECT max(r.id) FROM job_events r
-    WHERE r.job_id = c.id AND r.event = 'requeued' AND r.created_at >= %(lately)s::timestamptz
-      AND r.created_at < %(tomorrow)s::timestamptz), 0)
-) lost
-WHERE lost.times >= {KILLED} AND lost.raised = 0
-ORDER BY lost.times DESC, c.id LIMIT 10
 """
 
 _CAUSE = "id, kind, attempts, error_class, error_fingerprint"

@@ -12,7 +12,6 @@ from queueapp.jobs.why.words import span
 # The codes of the evidence, each with what it means.
 REASONS: dict[str, str] = {
     "lifted": "a pause or a hold ended of late",
-    "held": "its kind is on hold, and it has not been moved yet",
     "no_worker_for_kind": "no live worker runs its kind",
     "begun": "the workers began of late",
     "full": "every thread is busy with a run no longer than usual",
@@ -31,8 +30,6 @@ def why_it_waits(facts: Facts) -> tuple[str, str] | None:
 
 def _not_ours(facts: Facts, oldest: Head) -> tuple[str, str] | None:
     """Nobody is to run it, or nobody can."""
-    if facts.controls and oldest.kind in facts.controls.held_kinds:
-        return "held", f"its kind {oldest.kind} is on hold"
     if facts.signs and facts.signs.alive(facts.now) and oldest.able_id != oldest.id:
         return "no_worker_for_kind", f"no live worker runs its kind {oldest.kind}"
     return None

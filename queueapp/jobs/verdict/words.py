@@ -11,9 +11,11 @@ def due(number: int) -> str:
     return f"{_upto(number, COUNT_LIMIT)} {'job is' if number == 1 else 'jobs are'} due"
 
 
-def its_jobs(number: int, limit: int) -> str:
-    """``1 of its jobs waits``, ``1,000+ of its jobs wait``."""
-    return f"{_upto(number, limit)} of its jobs {'waits' if number == 1 else 'wait'}"
+def due_of_it(number: int, *, is_least: bool) -> str:
+    """``1 of its jobs is due``, ``at least 1,001 of its jobs are due``."""
+    least = "at least " if is_least else ""
+    is_one = number == 1 and not is_least
+    return f"{least}{number:,} of its jobs {'is' if is_one else 'are'} due"
 
 
 def _upto(number: int, limit: int) -> str:

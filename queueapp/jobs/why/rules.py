@@ -161,7 +161,11 @@ def _of_switch(switch: Switch) -> dict[str, Any]:
 
 def _since(switch: Switch, facts: Facts) -> str:
     ago = span((facts.now - switch.at).total_seconds())
-    return f"{switch.actor} {ago} ago{because(switch.reason)}{till(switch.until)}"
+    ends = till(switch.until)
+    if switch.is_over(facts.now):
+        ends = ", its time is over, and a worker lifts it"
+        ends += "" if facts.keepers else ", but none is alive"
+    return f"{switch.actor} {ago} ago{because(switch.reason)}{ends}"
 
 
 def _no_live_worker(facts: Facts) -> Found | None:

@@ -49,10 +49,7 @@ def running(facts: Facts) -> Told | None:
         return None
     holder = _holder(facts)
     renewed_at = _renewed_at(facts, holder)
-    silent_s = None if renewed_at is None else (facts.now - renewed_at).total_seconds()
-    is_silent = None
-    if silent_s is not None and holder and holder.lease_s:
-        is_silent = silent_s > holder.lease_s * _SILENT_PART
+    is_silent, silent_s = _silence(facts)
     run_s = None if job.started_at is None else (facts.now - job.started_at).total_seconds()
     evidence = {
         "holder": job.locked_by,
@@ -101,6 +98,16 @@ def _how_long(facts: Facts, run_s: float | None) -> str:
 def _progress(facts: Facts) -> list[str]:
     job = facts.job
     return [] if job.progress is None else [f"at {job.progress} %{because(job.progress_note)}"]
+
+
+def _silence(facts: Facts) -> tuple[bool | None, float | None]:
+    """Whether the holder has not renewed the lease for too long, and how long; or None."""
+    holder = _holder(facts)
+    renewed_at = _renewed_at(facts, holder)
+    if holder is None or renewed_at is None or not holder.lease_s:
+        return None, None
+    silent_s = (facts.now - renewed_at).total_seconds()
+    return silent_s > holder.lease_s * _SILENT_PART, silent_s
 
 
 def _is_cut_off(facts: Facts) -> bool:
@@ -157,10 +164,13 @@ def _renewed_at(facts: Facts, holder: Worker | None) -> datetime | None:
 
 def step_without_holder(facts: Facts) -> str | None:
     """What to do about a job whose worker is gone before its lease is."""
-    if not _is_cut_off(facts):
+    if facts.job.status != Status.RUNNING or not (_is_cut_off(facts) or _silence(facts)[0]):
         return None
     if facts.keepers:
-        return "Wait until the lease ends, then a sweeper takes it back; or release it now."
+        return (
+            "Its worker is gone or hangs: wait until the lease ends, then a sweeper takes it back;"
+            " or release it now, if you know that the worker does not work on."
+        )
     return "Start `flask work`: nobody is there to take it back when its lease ends."
 
 

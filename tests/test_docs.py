@@ -46,3 +46,12 @@ def test_every_test_that_reliability_names_exists() -> None:
 
     assert named
     assert missing == []
+
+
+def test_each_point_of_what_the_console_was_to_be_names_its_proof() -> None:
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    section = text.partition("## What the console was to be\n")[2].partition("\n## ")[0]
+    points = re.findall(r"^\| (\d+) \|.*\| (.+) \|$", section, re.MULTILINE)
+
+    assert [int(number) for number, _ in points] == list(range(1, 13))
+    assert [number for number, proof in points if not NAMED_TEST.search(proof)] == []

@@ -5,24 +5,20 @@ Whatever the browser reports as an error fails the test, unless the test said it
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import playwright
 import pytest
 from flask import Flask
 from playwright.sync_api import BrowserContext, ConsoleMessage, WebError, expect
-from werkzeug.serving import WSGIRequestHandler, make_server
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+from tests.browser.serving import served
 
 HERE = Path(__file__).parent
 # Quiet: Chromium's own background requests would fail without a network, many at a time.
@@ -88,33 +84,11 @@ def base_url() -> None:
     """Each test has a server of its own, so there is no one address. The plugin's default warns."""
 
 
-class _Silent(WSGIRequestHandler):
-    def log(self, type: str, message: str, *args: Any) -> None:
-        """Say nothing: the log of requests is not the test's output."""
-
-
-def _closed(app: Flask) -> WSGIApplication:
-    """Close each answer: where a browser goes away in the middle of one, the server forgets to."""
-
-    def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterator[bytes]:
-        with contextlib.closing(app(environ, start_response)) as answer:  # type: ignore[type-var]
-            yield from answer
-
-    return serve
-
-
 @pytest.fixture
 def live_server(app: Flask) -> Iterator[str]:
     """The application over the test's database, answering at the address that this is."""
-    server = make_server("127.0.0.1", 0, _closed(app), threaded=True, request_handler=_Silent)
-    # Requests in flight end before the database is emptied.
-    server.daemon_threads = False  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(app) as root:
+        yield root
 
 
 @pytest.fixture

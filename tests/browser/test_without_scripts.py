@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -12,11 +14,12 @@ from sqlalchemy.orm import Session
 
 from queueapp.console import operations as views
 from queueapp.jobs import control
+from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver
 from queueapp.jobs.status import Status
 from tests.console.test_outage import every_page
-from tests.console.test_workers import DEAD, held_by, sign
+from tests.console.test_workers import ALIVE, DEAD, held_by, sign
 from tests.factories import make_job
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -68,6 +71,10 @@ class Reader:
         self.session.rollback()
         return set(self.session.scalars(sa.select(Job.status).where(Job.id.in_(ids))))
 
+    def job(self, job_id: int) -> Job:
+        self.session.rollback()
+        return self.session.get_one(Job, job_id)
+
     def told(self, event: str) -> list[tuple[str, str | None]]:
         """Who did it and why, of each such line of the ledger."""
         self.session.rollback()
@@ -114,6 +121,48 @@ def test_one_job_is_retried_and_cancelled(reader: Reader, session: Session) -> N
     assert reader.statuses(job_id) == {"cancelled"}
     assert reader.told("requeued") == [("user:local", REASON)]
     assert reader.told("cancelled") == [("user:local", "no, it is not")]
+
+
+def test_one_job_is_held_moved_made_due_and_cloned(reader: Reader, session: Session) -> None:
+    job_id = make_job(session).id
+    session.commit()
+    reader.open(f"/jobs/{job_id}")
+
+    reader.press("hold", reason="hold it")
+    assert reader.statuses(job_id) == {"held"}
+    reader.press("unhold", reason="let it go")
+    assert reader.statuses(job_id) == {"queued"}
+    reader.press("reschedule", minutes="60", to_priority="7", reason="tonight")
+    moved = reader.job(job_id)
+    later = moved.created_at + timedelta(minutes=50)
+    assert (moved.priority, moved.available_at > later) == (7, True)
+    reader.press("run-now", reason="now after all")
+    assert reader.job(job_id).available_at < later
+    reader.press("clone", reason="once more")
+    [cloned] = set(session.scalars(sa.select(Job.id))) - {job_id}
+    expect(reader.page).to_have_url(re.compile(rf"/jobs/{cloned}\b"))
+
+    for event, reasons in {
+        "held": ["hold it"], "unheld": ["let it go"], "rescheduled": ["tonight", "now after all"],
+        "cloned": ["once more"],
+    }.items():  # fmt: skip
+        assert reader.told(event) == [("user:local", reason) for reason in reasons]
+
+
+@pytest.mark.postgresql("connections")
+def test_a_worker_is_asked_to_drain(reader: Reader, session: Session, database_url: str) -> None:
+    sign(session, ALIVE)
+    name = connection_name("work", ALIVE.removeprefix("worker:"))
+    engine = sa.create_engine(
+        database_url, poolclass=sa.NullPool, connect_args={"application_name": name}
+    )
+
+    with engine.connect():
+        reader.open(f"/workers/{ALIVE}")
+        reader.press("drain", reason="a new release")
+
+    expect(reader.page.locator("#notice")).to_contain_text("drain")
+    assert reader.told("drain_requested") == [("user:local", "a new release")]
 
 
 def test_the_queue_is_paused_and_resumed_a_kind_held_and_lifted(reader: Reader) -> None:

@@ -12,11 +12,12 @@ from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
 from queueapp.console import banner
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
 from queueapp.console.readings import bounded, noticed
+from queueapp.console.workers import shared_roll
 from queueapp.jobs import queries
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
@@ -56,6 +57,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "moment": moment_of(job, now),
         "buttons": buttons_of(job, now),
         "blame": _blame(job),
+        "dead_holder": _dead_holder(job),
         "why": None if is_final else why(session, job_id, **asked),
         "is_final": is_final,
         "redacted": MARK,
@@ -67,6 +69,13 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "lines": lines_of(attempts_of(events[-EVENTS:]), now, job.started_at),
         "line_width": WIDTH,
     }
+
+
+def _dead_holder(job: Job) -> str | None:
+    """Who holds it and lives no more, for all that is known."""
+    roll = shared_roll().get(life_s=timer_life_s()).present if job.locked_by else None
+    holder = roll.named(job.locked_by or "") if roll else None
+    return holder.name if holder and holder.is_dead else None
 
 
 def _blame(job: Job) -> Finding | None:

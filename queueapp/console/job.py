@@ -19,6 +19,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.readings import bounded, noticed
 from queueapp.console.workers import shared_roll
 from queueapp.jobs import queries
+from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
 from queueapp.jobs.status import FINAL, Event, Status
@@ -48,7 +49,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
     # What it is a clone of stands in its first line.
     beginning = queries.events_of(session, job_id, limit=1) if len(events) > EVENTS else []
     is_final = Status(job.status) in FINAL
-    has_failed = job.error_class is not None
+    failure = queries.last_failure(session, job_id) if job.error_class is not None else None
     settings = current_app.extensions["queue_settings"]
     asked = {"job_timeout_s": settings.job_timeout, "pooled": settings.pooler}
     return {
@@ -63,7 +64,8 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "redacted": MARK,
         "bodies": bodies_of(session, job),
         "kin": kin_of([*beginning, *events]),
-        "failure": queries.last_failure(session, job_id) if has_failed else None,
+        "failure": failure,
+        "frames": own_frames(failure.traceback or "") if failure else [],
         "events": events[-EVENTS:],
         "events_cut": len(events) > EVENTS,
         "lines": lines_of(attempts_of(events[-EVENTS:]), now, job.started_at),

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
 from queueapp.console import banner
+from queueapp.console.alike import same_payload
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
@@ -25,7 +26,7 @@ from queueapp.jobs.queries import Bodies, Body
 from queueapp.jobs.status import FINAL, Event, Status
 from queueapp.jobs.verdict import Finding
 from queueapp.jobs.why import why
-from queueapp.redaction import MARK, Hidden, for_reader
+from queueapp.redaction import MARK, Hidden, for_all_readers, for_reader
 
 EVENTS = 200
 
@@ -49,6 +50,7 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
     # What it is a clone of stands in its first line.
     beginning = queries.events_of(session, job_id, limit=1) if len(events) > EVENTS else []
     is_final = Status(job.status) in FINAL
+    found = bodies_of(session, job)
     failure = queries.last_failure(session, job_id) if job.error_class is not None else None
     settings = current_app.extensions["queue_settings"]
     asked = {"job_timeout_s": settings.job_timeout, "pooled": settings.pooler}
@@ -62,7 +64,8 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "why": None if is_final else why(session, job_id, **asked),
         "is_final": is_final,
         "redacted": MARK,
-        "bodies": bodies_of(session, job),
+        "bodies": found,
+        "same_payload": same_payload(found.payload, for_all_readers().of(job.kind)),
         "kin": kin_of([*beginning, *events]),
         "failure": failure,
         "frames": own_frames(failure.traceback or "") if failure else [],

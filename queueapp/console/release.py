@@ -22,7 +22,6 @@ from queueapp.console.outcomes import Done
 from queueapp.console.workers import (
     ICONS,
     TONES,
-    read_roll,
     shared_roll,
     story_of,
     worker_asked_for,
@@ -33,6 +32,7 @@ from queueapp.jobs import queries, transitions, workers
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, State
+from queueapp.roll import read_roll
 
 _CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
 

@@ -6,6 +6,7 @@ from flask import Flask, Response, current_app, request
 
 from queueapp.api import (
     bulk,
+    causes,
     docs_page,
     export,
     feed,
@@ -40,7 +41,7 @@ def init_app(app: Flask) -> None:
     app.url_map.merge_slashes = False
     # ``moves`` adds to the routes of ``jobs``, ``operation_plans`` to those of ``operations``.
     parts = (bulk, lists, export, moves, operation_plans, feed, kinds, leases, stats, verdict)
-    for part in (*parts, system, switches, workers, openapi, docs_page, health, metrics):
+    for part in (*parts, causes, system, switches, workers, openapi, docs_page, health, metrics):
         app.register_blueprint(part.bp)
     waiting.init_app(app)
     intake.init_app(app)

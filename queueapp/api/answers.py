@@ -242,6 +242,8 @@ class Kind(Model):
 
     kind: Annotated[str, _says("Its name.")]
     about: Annotated[str, _says("One line for people.")]
+    owner: Annotated[str | None, _says("Who answers for it, as its handler says.")]
+    docs: Annotated[str | None, _says("The page that describes it, as its handler says.")]
     payload: Annotated[dict[str, Any], _says("What its payload must be: JSON Schema 2020-12.")]
     max_attempts: Annotated[int, _says("Attempts of a job that names none.")]
     timeout: Annotated[

@@ -19,12 +19,14 @@ from markupsafe import Markup, escape
 from queueapp import errors
 from queueapp.api import (
     answers,
+    causes,
     lease_answers,
     lease_schemas,
     operation_model,
     operation_schemas,
     switches,
     verdict,
+    worker_answers,
     workers,
 )
 from queueapp.api.bulk import MOST_ITEMS
@@ -72,7 +74,8 @@ MODELS = (
     operation_model.Operation, operation_schemas.OperationFilter,
     operation_model.OperationsPage, operation_model.OperationSummary,
     operation_model.JobsCount, switches.HoldAnswer, switches.SwitchAnswer, switches.Switches,
-    verdict.Verdict, workers.DrainAnswer,
+    verdict.Verdict, workers.DrainAnswer, worker_answers.Workers, worker_answers.Worker,
+    causes.Causes, causes.Cause,
     answers.SystemReport, answers.SystemReading,
 )  # fmt: skip
 # What, how much, and the codes beyond it.

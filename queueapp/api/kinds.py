@@ -65,6 +65,8 @@ def _of_name(name: str) -> dict[str, Any]:
     return {
         "kind": name,
         "about": handler.about if handler else "",
+        "owner": handler.owner if handler else None,
+        "docs": handler.docs if handler else None,
         "payload": _schema(handler) if handler else _ANY,
         "max_attempts": policy.max_attempts if attempts is None else attempts,
         "timeout": settings.job_timeout if timeout is None else timeout,

@@ -1,4 +1,4 @@
-"""Ask a worker to drain."""
+"""Who is at work; and asking one of them to drain."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contrac
 from queueapp.api.describe import instant, json_answer
 from queueapp.api.reading import read_model
 from queueapp.api.schemas import _Body, _not_blank, _says
+from queueapp.api.worker_answers import Worker, Workers, listed, told
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.errors import CannotDrain, WorkerNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, draining, queries, workers
-from queueapp.jobs.workers import Connections
+from queueapp.jobs.presence import Connections
+from queueapp.roll import read_roll
 
 bp = Blueprint("api_workers", __name__, url_prefix="/api/workers")
 
@@ -39,6 +41,37 @@ class DrainAnswer(BaseModel):
     by: Annotated[str, _says("Who asked first.")]
     since: Annotated[datetime, _says("When.")]
     reason: Annotated[str | None, _says("Why.")]
+
+
+@bp.get("")
+@permits(Permission.READ)
+@contract(
+    Part.QUEUE,
+    {200: Answer("The workers.", Workers)},
+    more="Those that ended since yesterday are among them.",
+    examples=(Example("Who is at work?"),),
+)
+def index() -> Response:
+    """List every worker that is known of, the stale ones first."""
+    session = db.session()
+    queries.bound_reads(session)
+    return json_answer(listed(read_roll(session)))
+
+
+@bp.get("/<worker>")
+@permits(Permission.READ)
+@contract(
+    Part.QUEUE,
+    {200: Answer("The worker.", Worker)},
+    refuses=(WorkerNotFound,),
+    more="What it holds are the jobs of `GET /api/jobs?worker=…`.",
+    examples=(Example("How does one stand?"),),
+)
+def show(worker: str) -> Response:
+    """Show one worker."""
+    session = db.session()
+    queries.bound_reads(session)
+    return json_answer(told(read_roll(session).known(worker)))
 
 
 @bp.post("/<worker>/drain")
@@ -78,5 +111,5 @@ def drain(worker: str) -> Response:
         asked = draining.asked(session, worker)
     session.commit()
     assert asked is not None
-    told = {"worker": worker, "by": asked.actor, "since": instant(asked.at), "reason": asked.reason}
-    return json_answer(told, 200, headers)
+    said = {"worker": worker, "by": asked.actor, "since": instant(asked.at), "reason": asked.reason}
+    return json_answer(said, 200, headers)

@@ -50,7 +50,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     if answer["level"] != "green":
         yield _shown(f"Next: {_step(answer)}")
     for one in answer["also"]:
-        yield _shown(f"Also: {one['level']} {_told(one)} Next: {_step(one)}")
+        since = f"Since {one['since']}. " if one["since"] else ""
+        yield _shown(f"Also: {one['level']} {_told(one)} {since}Next: {_step(one)}")
     for note in answer["notes"]:
         yield _shown(f"Note: {note}")
 

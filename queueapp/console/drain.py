@@ -14,7 +14,6 @@ from queueapp.console.outcomes import Switched
 from queueapp.console.workers import (
     ICONS,
     TONES,
-    read_roll,
     shared_roll,
     story_of,
     worker_asked_for,
@@ -23,6 +22,7 @@ from queueapp.errors import CannotDrain
 from queueapp.extensions import db
 from queueapp.jobs import control, draining, queries
 from queueapp.jobs.workers import Attendance, why_not_drained
+from queueapp.roll import read_roll
 
 
 @bp.get("/workers/drain")

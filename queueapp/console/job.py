@@ -12,18 +12,21 @@ from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
 from queueapp.console import banner
-from queueapp.console.answers import answer
+from queueapp.console.alike import same_payload
+from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
 from queueapp.console.readings import bounded, noticed
+from queueapp.console.workers import shared_roll
 from queueapp.jobs import queries
+from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
 from queueapp.jobs.status import FINAL, Event, Status
 from queueapp.jobs.verdict import Finding
 from queueapp.jobs.why import why
-from queueapp.redaction import MARK, Hidden, for_reader
+from queueapp.redaction import MARK, Hidden, for_all_readers, for_reader
 
 EVENTS = 200
 
@@ -47,7 +50,8 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
     # What it is a clone of stands in its first line.
     beginning = queries.events_of(session, job_id, limit=1) if len(events) > EVENTS else []
     is_final = Status(job.status) in FINAL
-    has_failed = job.error_class is not None
+    found = bodies_of(session, job)
+    failure = queries.last_failure(session, job_id) if job.error_class is not None else None
     settings = current_app.extensions["queue_settings"]
     asked = {"job_timeout_s": settings.job_timeout, "pooled": settings.pooler}
     return {
@@ -56,17 +60,27 @@ def _context(session: Session, job_id: int, now: datetime) -> Mapping[str, Any]:
         "moment": moment_of(job, now),
         "buttons": buttons_of(job, now),
         "blame": _blame(job),
+        "dead_holder": _dead_holder(job),
         "why": None if is_final else why(session, job_id, **asked),
         "is_final": is_final,
         "redacted": MARK,
-        "bodies": bodies_of(session, job),
+        "bodies": found,
+        "same_payload": same_payload(found.payload, for_all_readers().of(job.kind)),
         "kin": kin_of([*beginning, *events]),
-        "failure": queries.last_failure(session, job_id) if has_failed else None,
+        "failure": failure,
+        "frames": own_frames(failure.traceback or "") if failure else [],
         "events": events[-EVENTS:],
         "events_cut": len(events) > EVENTS,
         "lines": lines_of(attempts_of(events[-EVENTS:]), now, job.started_at),
         "line_width": WIDTH,
     }
+
+
+def _dead_holder(job: Job) -> str | None:
+    """Who holds it and lives no more, for all that is known."""
+    roll = shared_roll().get(life_s=timer_life_s()).present if job.locked_by else None
+    holder = roll.named(job.locked_by or "") if roll else None
+    return holder.name if holder and holder.is_dead else None
 
 
 def _blame(job: Job) -> Finding | None:

@@ -111,6 +111,7 @@ def _context(
         "newer_count": _newer_count(session, criteria, place),
         "tabs": TABS,
         "holds": _holds(session, criteria),
+        "kind": criteria.where.kind,
         "holds_shown": HOLDS_SHOWN,
         **_numbers(session, criteria, known, begun=begun),
         "scan_limit": queries.SCAN_LIMIT,
@@ -135,8 +136,8 @@ def _page(session: Session, criteria: Criteria, place: Place) -> Reading[Page]:
 
 
 def _holds(session: Session, criteria: Criteria) -> Reading[dict[str, Switch]]:
-    """Which kinds are on hold, where held jobs are asked for, and why."""
-    if Status.HELD not in criteria.statuses:
+    """Which kinds are on hold, where held jobs or one kind are asked for, and why."""
+    if Status.HELD not in criteria.statuses and not criteria.value("kind"):
         return Reading({})
     controls = tried(session, control.in_force)
     if controls.value is None:

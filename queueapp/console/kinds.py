@@ -44,6 +44,8 @@ class Row:
 
     kind: str
     about: str
+    owner: str | None
+    docs: str | None
     is_known: bool
     hold: Switch | None
     numbers: Mapping[str, str]
@@ -115,6 +117,8 @@ def row_of(look: Look, kind: str) -> Row:
     return Row(
         kind,
         handler.about if handler else "",
+        handler.owner if handler else None,
+        handler.docs if handler else None,
         handler is not None or kind in handlers.current().external_kinds,
         switch if switch and switch.stops else None,
         {name: _number(getattr(look, name), kind) for name in NUMBERS},

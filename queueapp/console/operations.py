@@ -24,6 +24,7 @@ from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
+from queueapp.console.kinds import kind_address
 from queueapp.console.moved_jobs import OPEN, fates_of, rows_of
 from queueapp.console.operation_story import (
     WORDS,
@@ -54,6 +55,8 @@ SAMPLE = 10
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
+# Who wants so of too many jobs wants them out of the way.
+_STOPPING = ("cancel", "hold", "reschedule")
 # A batch that was at work when somebody stopped the operation is over by then.
 LAST_BATCH = timedelta(seconds=2 * BATCH_S)
 
@@ -203,6 +206,7 @@ def _context(
         "word": word_to_type(made),
         "needs_admin": _is_beyond(made, limit),
         "limit": limit,
+        "instead": _instead(made),
         "filter": filter_of(made.asked),
         "place": place_of(made),
         "others": others_of(made),
@@ -261,6 +265,12 @@ def _is_beyond(made: Operation, most: int | None) -> bool:
     except OperationNeedsAdmin:
         return True
     return False
+
+
+def _instead(made: Operation) -> str | None:
+    """The kind that is held instead of moving so many of its jobs, where that helps as well."""
+    kind = made.asked.kind if made.verb in _STOPPING else None
+    return kind if kind_address(kind) else None
 
 
 def _standing(trial: operations.Trial, now: datetime) -> str:

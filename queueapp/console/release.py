@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,12 +16,12 @@ from queueapp.auth import Permission, permits
 from queueapp.console import back
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.blueprint import bp
+from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, again, shown
 from queueapp.console.outcomes import Done
 from queueapp.console.workers import (
     ICONS,
     TONES,
-    read_roll,
     shared_roll,
     story_of,
     worker_asked_for,
@@ -32,6 +32,7 @@ from queueapp.jobs import queries, transitions, workers
 from queueapp.jobs.queries.bounds import LARGEST_ID
 from queueapp.jobs.why.words import span
 from queueapp.jobs.workers import Attendance, State
+from queueapp.roll import read_roll
 
 _CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
 
@@ -47,8 +48,8 @@ class WorkerIsLive(QueueError):
 @bp.get("/workers/release")
 @permits(Permission.ACT)
 def ask_release() -> AnyResponse:
-    """Ask before taking from ``?worker=`` what it holds."""
-    return _ask(worker_asked_for(request.args), FRESH)
+    """Ask before taking from ``?worker=`` what it holds, or one ``?job=`` of that."""
+    return _ask(worker_asked_for(request.args), FRESH, job_id=_job(request.args))
 
 
 @bp.post("/workers/release")
@@ -61,43 +62,62 @@ def release() -> AnyResponse:
         try:
             _refuse_if_live(session, name)
         except WorkerIsLive as error:
-            return _ask(name, again(error, "alive"))
+            return _ask(name, again(error, "alive"), job_id=_job(request.form))
     moved = transitions.release_claims(session, claims, holder=name, **how_it_is_done())
     session.commit()
     shared_roll().forget()
     return done_with(Done.of("release", moved, asked_for=len(claims)), url_for(".workers_page"))
 
 
-def _ask(name: str, form: Form) -> Response:
+def _ask(name: str, form: Form, *, job_id: int | None) -> Response:
     session = db.session()
     queries.bound_reads(session)
     roll = read_roll(session)
     found = roll.known(name)
-    held = list(workers.held_by(session, name))
+    held = _held(session, name, job_id)
     return shown(
         "release",
         form,
         as_of=roll.now,
         worker=found,
+        job=job_id,
         story=story_of(found, roll.now),
         held=held,
         claims=[f"{row.id}@{row.claimed_at.isoformat()}" for row in held],
         ends=_ends(held),
         left=max(found.held - len(held), 0),
         why=_why(found, roll.now),
-        back=_back(found, form),
+        back=_back(found, form, job_id),
         reason_length=REASON_LENGTH,
         tones=TONES,
         icons=ICONS,
     )
 
 
-def _back(found: Attendance, form: Form) -> str:
+def _held(session: Session, name: str, job_id: int | None) -> list[Row[Any]]:
+    """What it holds, the oldest claims first; of one job that alone."""
+    if job_id is None:
+        return list(workers.held_by(session, name))
+    held = workers.held_by(session, name, limit=workers.MOST_RUNNING)
+    return [row for row in held if row.id == job_id]
+
+
+def _job(given: Mapping[str, str]) -> int | None:
+    """The one job that is asked about. Raises BadRequest for what is none."""
+    text = given.get("job", "")
+    try:
+        return parse_id(text) if text else None
+    except ValueError:
+        raise BadRequest("the id of a job is a whole number above zero") from None
+
+
+def _back(found: Attendance, form: Form, job_id: int | None) -> str:
     """Where to go on; whom nobody has heard of has no page any more once its jobs are taken."""
+    default = url_for(".job", job_id=job_id) if job_id else url_for(".workers_page")
     if found.seen_at is None:
-        return url_for(".workers_page")
+        return default
     wanted = form.value("next") or request.args.get("next") or back.referrer()
-    return back.checked(wanted, url_for(".workers_page"))
+    return back.checked(wanted, default)
 
 
 def _claims(texts: Sequence[str]) -> dict[int, datetime]:

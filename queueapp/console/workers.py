@@ -10,7 +10,6 @@ from flask import Flask, Response, current_app
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
-from queueapp.config import Settings
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.console.readings import Reading, tried
@@ -19,7 +18,8 @@ from queueapp.extensions import db
 from queueapp.jobs import draining, queries, workers
 from queueapp.jobs.draining import Drain
 from queueapp.jobs.why.words import span
-from queueapp.jobs.workers import Attendance, Connections, Roll, State
+from queueapp.jobs.workers import Attendance, Roll, State
+from queueapp.roll import read_roll
 from queueapp.shared import Shared
 from queueapp.shared_readings import share_bounded
 
@@ -76,14 +76,6 @@ def worker(name: str) -> Response:
     return answer(
         "worker", as_of=now, mark=mark, context=lambda: _of_one(session, name, roll, held, now)
     )
-
-
-def read_roll(session: Session) -> Roll:
-    """Who is there, as of now. The statements of ``session`` must be bounded."""
-    settings: Settings = current_app.extensions["queue_settings"]
-    listed = tried(session, workers.connections, pooled=settings.pooler)
-    now = queries.database_now(session)
-    return workers.call(session, now, listed.value or Connections({}, listed.reason))
 
 
 def worker_asked_for(given: Mapping[str, str]) -> str:

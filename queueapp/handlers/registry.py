@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from queueapp.errors import SettingError
 from queueapp.handlers.context import JobContext
+from queueapp.handlers.people import must_be_docs, must_be_owner
 from queueapp.handlers.signature import PayloadType, name_of, payload_type
 from queueapp.jobs.names import KIND
 
@@ -36,6 +37,8 @@ class Handler:
     timeout_s: int | None
     about: str
     payload_type: PayloadType = field(repr=False)
+    owner: str | None = None
+    docs: str | None = None
 
     def check(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Turn ``payload`` into the function's keyword arguments.
@@ -75,22 +78,27 @@ def handler(
     max_attempts: int | None = None,
     timeout: int | None = None,
     about: str | None = None,
+    owner: str | None = None,
+    docs: str | None = None,
 ) -> Callable[[F], F]:
     """Register the function below as what runs ``kind``; the function itself stays as it is.
 
     ``max_attempts`` and ``timeout`` (whole seconds, 0 for none) are the defaults of its jobs;
-    ``about`` is one line for people (default: the first line of the docstring). Raises TypeError or
-    ValueError, here and at import, for what could only go wrong at run time.
+    ``about`` is one line for people (default: the first line of the docstring), ``owner`` who
+    answers for the kind, ``docs`` the address of the page that describes it (http or https). Raises
+    TypeError or ValueError, here and at import, for what could only go wrong at run time.
     """
     _must_be_kind(kind)
     _must_be_within("max_attempts", max_attempts, 1, MOST_ATTEMPTS)
     _must_be_within("timeout", timeout, 0, LONGEST_TIMEOUT_S)
+    must_be_owner(owner)
+    must_be_docs(docs)
 
     def register(function: F) -> F:
         _must_be_plain_function(function)
         line = _first_line(function) if about is None else about
-        made = Handler(kind, function, max_attempts, timeout, line, payload_type(function))
-        _add(made)
+        takes = payload_type(function)
+        _add(Handler(kind, function, max_attempts, timeout, line, takes, owner, docs))
         return function
 
     return register

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from queueapp import handlers
-from queueapp.handlers import Policy, configure
+from queueapp.handlers import Policy, configure, registry
 from tests.api.conftest import Api, body, problem
 
 
@@ -30,6 +31,19 @@ def test_a_kind_says_how_it_is_tried(client: FlaskClient) -> None:
     assert (echo["max_attempts"], echo["timeout"]) == (5, 3600)
     assert webhook["about"] == "Send an HTTP request: deliver a webhook."
     assert webhook["external"] is False
+
+
+def test_a_kind_says_who_answers_for_it_and_where_it_is_described(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_handlers", dict(registry._handlers))
+    told = {"owner": "team <mail>", "docs": "https://wiki.example/mail?a=1&b=2"}
+    handlers.handler("mail.send", owner=told["owner"], docs=told["docs"])(lambda: None)
+
+    kind, echo = (body(client.get(f"/api/kinds/{name}")) for name in ("mail.send", "demo.echo"))
+
+    assert {name: kind[name] for name in told} == told
+    assert (echo["owner"], echo["docs"]) == (None, None)
 
 
 def test_a_job_gets_what_its_kind_says(api: Api, client: FlaskClient) -> None:

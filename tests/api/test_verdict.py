@@ -58,6 +58,8 @@ def test_everybody_is_given_the_same_verdict(
     assert step.endswith("cancel what is stuck. /#longest")
     assert storm.startswith("Also: amber Retry storm: 60 % of 400 starts")
     assert failing.startswith("Also: amber Failing: 25 % of 900 attempts")
+    for line, one in zip((storm, failing), found["also"], strict=True):
+        assert f". Since {one['since']}. Next: " in line
     assert json.loads(as_json.output)["rule"] == "stalled"
 
     # It is over: a note, for whoever asks.

@@ -7,10 +7,12 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
+from queueapp.api.worker_answers import Worker, Workers
 from queueapp.jobs import control
-from queueapp.jobs.models import JobEvent
-from queueapp.jobs.status import Event
+from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.status import Event, Status
 from tests.api.conftest import body, pointers, problem
+from tests.factories import make_job
 
 WORKER = "worker:web-1:7:aaaaaa"
 
@@ -23,6 +25,29 @@ def here(session: Session) -> None:
         session, Event.WORKER_SEEN, scope="worker:token:far:k", actor="token:far", data=data
     )
     session.commit()
+
+
+def test_workers_are_listed_and_shown_with_what_they_hold(
+    client: FlaskClient, session: Session, here: None
+) -> None:
+    ids = [make_job(session, Status.RUNNING).id for _ in range(2)]
+    session.execute(sa.update(Job).values(locked_by=WORKER))
+    session.execute(sa.update(Job).where(Job.id == ids[0]).values(started_at=None))
+    session.commit()
+
+    found = body(client.get("/api/workers"))
+    one = body(client.get(f"/api/workers/{WORKER}"))
+
+    assert Workers.model_validate(found).cut is False
+    items = {item["worker"]: item for item in found["items"]}
+    assert set(items) == {WORKER, "token:far"}
+    assert (items[WORKER]["held"], items[WORKER]["started"], items[WORKER]["slots"]) == (2, 1, 1)
+    assert {**items[WORKER], "connections": None} == {**one, "connections": None}
+    assert (items["token:far"]["is_elsewhere"], items["token:far"]["held"]) == (True, 0)
+    assert items["token:far"]["lease_ends_at"] is None
+    assert set(one) == set(Worker.model_fields)
+    assert problem(client.get("/api/workers/no")) == (404, "worker_not_found")
+    assert problem(client.get("/api/workers?x=1")) == (400, "bad_request")
 
 
 def test_a_worker_is_asked_once(client: FlaskClient, session: Session, here: None) -> None:

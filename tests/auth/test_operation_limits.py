@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -65,6 +67,39 @@ def test_more_jobs_than_an_operator_may_move_take_an_admin(
     assert by(caller, "operator", page).status_code == 403
     assert statuses(session) == ["queued", "failed", "failed"]
     assert by(caller, "operator", f"/api/operations/{number}/stop").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("verb", "where", "kind"),
+    [
+        ("cancel", {"kind": "demo.echo"}, "demo.echo"),
+        ("reschedule", {"kind": "demo.echo"}, "demo.echo"),
+        # It is not to run less, or no one kind is named.
+        ("retry", {"kind": "demo.echo"}, None),
+        ("cancel", {"priority": 0}, None),
+    ],
+)
+def test_an_operator_who_may_not_move_so_many_holds_their_kind(
+    caller: FlaskClient, session: Session, verb: str, where: dict[str, Any], kind: str | None
+) -> None:
+    for _ in range(3):
+        make_job(session)
+    session.commit()
+    how = {"reschedule": {"delay": 60}}.get(verb, {})
+    asked = {"verb": verb, "filter": where, "reason": "a <loop> & more", **how}
+    number = caller.post("/api/operations", json=asked, headers=bearer("operator")).json
+
+    page = caller.get(f"/operations/{(number or {})['id']}", headers=bearer("operator")).text
+
+    assert "An admin has to confirm this" in page
+    found = re.findall(r'href="(/kinds/[^"]*/hold[^"]*)"', page)
+    assert [one.partition("?")[0] for one in found] == ([f"/kinds/{kind}/hold"] if kind else [])
+    if kind:
+        asks = caller.get(html.unescape(found[0]), headers=bearer("operator")).text
+        assert 'name="reason" maxlength="500" value="a &lt;loop&gt; &amp; more"' in asks
+    # Whoever may do it all is not led elsewhere.
+    page = caller.get(f"/operations/{(number or {})['id']}", headers=bearer("admin")).text
+    assert "/hold" not in page
 
 
 def test_as_many_as_an_operator_may_move_take_no_admin(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Locator, Page, expect
 from sqlalchemy.orm import Session
 
+from queueapp.auth import Role, access
 from queueapp.commands.demo.incidents import clear, make
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS
 from queueapp.commands.demo.incidents.lock import workers_wait
@@ -155,6 +156,16 @@ DRILLS = {
         r"Done: 1,200 jobs cancelled",
         ("sync.contact", "cancelled", 1_200),
     ),
+    "runaway, held": Drill(
+        (
+            NEXT,
+            ".ticked__bar [href='/kinds/sync.contact/hold']",
+            ("#dialog [name=reason]", "a loop in the importer"),
+            CONFIRM,
+        ),
+        r"The kind is on hold",
+        ("sync.contact", "queued", 1_200),
+    ),
 }
 
 
@@ -213,6 +224,13 @@ EACH_TIME = ("slots-held", "poison", "runaway")
 )
 def test_a_drill_takes_no_more_clicks_than_promised(name: str, page: Page, walk: Walk) -> None:
     assert walk(name, Operator(page)) <= INCIDENTS[_incident(name)].clicks
+
+
+def test_a_flood_of_more_than_an_operator_may_move_takes_three_clicks(
+    page: Page, walk: Walk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "LOCAL", replace(access.LOCAL, role=Role.OPERATOR))
+    assert walk("runaway, held", Operator(page)) <= 3
 
 
 @pytest.mark.slow

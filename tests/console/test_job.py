@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from queueapp.jobs.status import FINAL, Status
 from queueapp.jobs.verdict import Finding, Level, Step, Verdict
 from queueapp.judgement import Look
 from tests.console.conftest import Console, words
+from tests.console.test_causes import TRACE
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 
@@ -38,6 +40,25 @@ def test_a_failed_job_shows_its_error_with_the_traceback(
     assert "ValueError no such thing" in shown
     assert "Traceback: line 88, in deliver" in shown
     assert "1.25 s failed" in shown
+
+
+def test_own_frames_come_first_and_the_whole_traceback_below(
+    console: Console, session: Session
+) -> None:
+    job = make_job(session, max_attempts=1)
+    claim = claim_one(session, job.id)
+    ends = [outcome(claim, "fail", data={"traceback": TRACE})]
+    transitions.settle(session, ends, actor="worker:w1")
+    session.commit()
+
+    page = console.get(f"/jobs/{job.id}")
+    [frames] = re.findall(r'<ol class="frames".*?</ol>', page, re.DOTALL)
+    [whole] = re.findall(r'<details id="traceback">.*?</details>', page, re.DOTALL)
+
+    assert words(frames) == "send /srv/shop/mail.py:12 render(<template>)"
+    assert page.index(frames) < page.index(whole)
+    assert words(whole).startswith("The whole traceback of attempt 1, ")
+    assert "site-packages/http/client.py" in words(whole)
 
 
 def test_a_running_job_shows_its_lease_and_progress(console: Console, session: Session) -> None:

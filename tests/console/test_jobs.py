@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.console import jobs as jobs_page
 from queueapp.extensions import db
+from queueapp.jobs import control
 from queueapp.jobs.queries import candidates, listing
 from queueapp.jobs.status import Status
 from tests.console.conftest import PANEL, Console, job_ids, words
@@ -296,6 +297,29 @@ def test_every_row_offers_what_its_status_allows(console: Console, session: Sess
         }.items()
         for status in statuses
     }
+
+
+def test_the_list_of_a_kind_holds_the_kind_and_lifts_its_hold(
+    console: Console, session: Session
+) -> None:
+    make_job(session, kind="demo.echo")
+    session.commit()
+    hold, unhold = 'href="/kinds/demo.echo/hold"', 'href="/kinds/demo.echo/unhold"'
+
+    assert hold not in console.get("/jobs")
+    # What no kind is called, and what nobody has, has no button.
+    assert "/hold" not in console.get("/jobs?kind=<b>") + console.get("/jobs?kind=demo.fail")
+    page = console.get("/jobs?status=due&kind=demo.echo")
+    assert "Hold demo.echo" in words(page)
+    assert hold in page
+    assert unhold not in page
+
+    control.hold_kind(session, "demo.echo", actor="user:ana", reason="it is down")
+    session.commit()
+    page = console.get("/jobs?kind=demo.echo")
+    assert "Lift the hold on demo.echo" in words(page)
+    assert unhold in page
+    assert hold not in page
 
 
 @pytest.mark.postgresql("round trips")

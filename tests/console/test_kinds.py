@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 from queueapp import handlers
 from queueapp.console import inventory
 from queueapp.console.filters import visible
+from queueapp.handlers import registry
 from queueapp.jobs import control, kinds, queries, transitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
@@ -52,6 +54,24 @@ def test_every_kind_that_is_known_or_has_jobs_is_listed_those_on_hold_first(
     assert 'href="/jobs?status=queued&amp;kind=demo.echo"' in page
     assert "No minute of the last hour has been counted" in words(page)
     assert 'href="/api/kinds"' in page
+
+
+def test_who_answers_for_a_kind_and_where_it_is_described_stand_on_its_page(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_handlers", dict(registry._handlers))
+    where = "https://wiki.example/?a=1&b='\"><script>alert(1)</script>"
+    handlers.handler("mail.send", owner="<b>'\"mail", docs=where)(lambda: None)
+
+    page, listed = console.get("/kinds/mail.send"), console.get("/kinds")
+
+    [link] = re.findall(r'<a href="(https:[^"]*)" rel="noopener noreferrer">', page)
+    assert html.unescape(link) == where
+    assert f"owner <b>'\"mail described at {where}" in words(page)
+    assert "<b>'" not in page + listed
+    assert "<script>alert" not in page
+    assert row_of(listed, "mail.send").startswith("mail.send <b>'\"mail 0 0 0 0")
+    assert "described at" not in words(console.get("/kinds/demo.echo"))
 
 
 def test_the_last_hour_is_told_from_the_minutes_statistics(

@@ -280,6 +280,57 @@ def test_all_jobs_of_a_dead_worker_are_released_with_actor_and_reason(
     assert job(session, last).status == "failed"
 
 
+@pytest.mark.postgresql("connections")
+def test_one_job_of_a_dead_worker_is_released_from_its_page(
+    console: Console, session: Session, connected: Callable[[], None]
+) -> None:
+    sign(session, ALIVE)
+    [kept, taken] = held_by(session, ALIVE, 2)
+    [waiting] = [make_job(session).id]
+    session.commit()
+    # Not while its holder is alive.
+    assert 'data-verb="release"' not in console.get(f"/jobs/{taken}")
+    connected()
+    assert 'data-verb="release"' not in console.get(f"/jobs/{waiting}")
+
+    page = console.get(f"/jobs/{taken}")
+    [question] = re.findall(r'data-verb="release" href="([^"]+)"', page)
+    page = console.get(html.unescape(question), Referer=f"http://localhost/jobs/{taken}")
+    assert f"Release 1 job of {ALIVE}?" in words(page)
+    assert "It may run twice." in words(page)
+    assert "It holds 1 job more , which stays with it." in words(page)
+    assert [claim.partition("@")[0] for claim in claims_in(page)] == [str(taken)]
+    [after] = re.findall(r'name="next" value="([^"]+)"', page)
+    form = {"worker": ALIVE, "job": taken, "claim": claims_in(page), "next": after}
+    answer = console.post("/workers/release", **form)
+
+    assert answer.headers["Location"] == f"/jobs/{taken}?done=release.1.0.0"
+    assert (job(session, taken).status, job(session, kept).status) == ("queued", "running")
+    # Somebody else has it now, or nobody.
+    page = console.get(f"/workers/release?worker={ALIVE}&job={taken}")
+    assert f"{ALIVE} no longer holds job {taken}" in words(page)
+    assert not claims_in(page)
+    for odd in ("x", "0", "-1", str(2**63)):
+        answer = console.client.get(f"/workers/release?worker={ALIVE}&job={odd}")
+        assert answer.status_code == 400
+
+
+@pytest.mark.postgresql("connections")
+def test_a_holder_that_came_back_keeps_the_one_job_that_was_asked_about(
+    console: Console, session: Session, connected: object
+) -> None:
+    sign(session, ALIVE)
+    [kept, asked] = held_by(session, ALIVE, 2)
+    page = console.get(f"/workers/release?worker={ALIVE}&job={asked}")
+
+    form = {"worker": ALIVE, "job": asked, "claim": claims_in(page)}
+    refused = console.click("/workers/release", **form)
+
+    assert refused.status_code == 409
+    assert claims_in(refused.text) == form["claim"]
+    assert {job(session, one).status for one in (kept, asked)} == {"running"}
+
+
 def test_only_the_claims_that_were_seen_are_taken(console: Console, session: Session) -> None:
     sign(session, DEAD, ago_s=300)
     kept, taken = held_by(session, DEAD, 2)

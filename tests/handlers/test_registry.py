@@ -50,6 +50,62 @@ def test_about_replaces_the_docstring() -> None:
     assert find("mail.send").about == "One mail to one person"  # type: ignore[union-attr]
 
 
+def test_who_answers_for_a_kind_and_where_it_is_described_are_kept() -> None:
+    where = "https://wiki.example/jobs?page=mail#send"
+    handler("mail.send", owner="team mail", docs=where)(lambda: None)
+    handler("mail.told")(lambda: None)
+
+    found = [find("mail.send"), find("mail.told")]
+
+    assert [(one.owner, one.docs) for one in found if one] == [("team mail", where), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [
+        *(
+            ("owner", value, ValueError)
+            for value in ("", " ", "a" * 101, "a\nb", "a\u202eb", "\x00")
+        ),
+        *(("owner", value, TypeError) for value in (7, ["team"], b"team")),
+        *(("docs", value, TypeError) for value in (7, b"https://a.example")),
+        *(
+            ("docs", value, ValueError)
+            for value in (
+                *(
+                    "",
+                    "javascript:alert(1)",
+                    "JavaScript:alert(1)",
+                    " https://a.example",
+                    "//a.example",
+                ),
+                *(
+                    "data:text/html,x",
+                    "/wiki",
+                    "wiki.example",
+                    "https://",
+                    "https:///a",
+                    "http://:80/",
+                ),
+                *(
+                    "https://ana:secret@a.example",
+                    "https://a.example\\@b.example",
+                    "ftp://a.example",
+                ),
+                *("https://a.example/\n", "https://a.example:x/", "https://[::1", "https://a b/"),
+                "https://a.example/" + "x" * 2_000,
+            )
+        ),
+    ],
+)
+def test_what_is_no_owner_and_no_page_is_refused(
+    option: str, value: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=f"^{option} must be") as refusal:
+        handler("mail.send", **{option: value})
+    assert "secret" not in str(refusal.value)
+
+
 def test_kinds_are_listed_in_order() -> None:
     for kind in ("z.last", "a.first"):
         handler(kind)(lambda: None)

@@ -944,6 +944,23 @@ def test_more_coming_than_ending_with_growing_waits_is_falling_behind(scene: Sce
     )
     assert found.first.step.paths == ("/jobs?status=due&kind=demo.echo",)
     assert found.first.sentence.endswith("At these rates the line never empties.")
+    assert found.first.step.text == (
+        "Start more workers; or find out who creates so many of demo.echo, and hold that kind or"
+        " cancel what came."
+    )
+
+
+def test_no_kind_is_to_be_held_where_none_is_most_of_what_came(scene: Scene) -> None:
+    scene.worker(since=3600)
+    scene.ended(5)
+    for kind in (ECHO, "demo.fail", "demo.sleep"):
+        scene.minutes(kind=kind, enqueued=100, claimed=60, succeeded=60, wait={"12": 60})
+    scene.due(90)
+
+    found = judged(scene)
+
+    assert rules(found) == ["falling_behind"]
+    assert "creates so many, and hold or cancel" in found.first.step.text
 
 
 def test_what_is_scheduled_has_not_come_before_it_is_due(scene: Scene) -> None:

@@ -155,20 +155,27 @@ def falling_behind(facts: Facts) -> Said | None:
             "drain_s": drain_s,
         },
         (_due_of(facts, None if is_held or kind is None else kind.kind),),
-        _step(facts, is_held=is_held),
+        _step(
+            facts, is_held=is_held, kind=kind.kind if kind and 2 * kind.arrived > arrived else None
+        ),
     )
 
 
 _WAIT_OR_RAISE = "Wait for what the new worker does; or raise its priority."
 
 
-def _step(facts: Facts, *, is_held: bool) -> str | None:
-    """What is left to do; None: what the rule says."""
+def _step(facts: Facts, *, is_held: bool, kind: str | None) -> str | None:
+    """What is left to do; None: what the rule says. ``kind``: that of most that came."""
     if grown_at(facts, BEHIND_S / 2 + LATE_S) is not None:
         return "Wait for that; or hold or cancel what came."
     if is_held:
         return "Wait: the others are worked off, and this clears by itself; or start more workers."
-    return None
+    if kind is None:
+        return None
+    return (
+        f"Start more workers; or find out who creates so many of {kind}, and hold that kind or"
+        " cancel what came."
+    )
 
 
 def _begun(facts: Facts) -> str:

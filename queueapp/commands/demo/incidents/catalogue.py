@@ -247,7 +247,8 @@ INCIDENTS: dict[str, Incident] = {
     "runaway": Incident(
         "falling_behind", "amber",
         "One kind comes faster than it ends, for ten minutes; thousands are due.",
-        "The banner leads to the due jobs of the kind; all that match, cancel, type their number.",
+        "The banner leads to the due jobs of the kind; all that match, cancel, type their number."
+        " Who may not move so many holds the kind there.",
         4, _runaway,
     ),
 }  # fmt: skip

@@ -115,8 +115,9 @@ document.addEventListener("htmx:config:request", (event) => {
   if (isBusyInRows()) ctx.request.body.set("upto", firstShownId());
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
-  if (!isPoll(ctx)) return;
-  const { status, headers } = ctx.response;
+  const { status, headers } = ctx.response ?? {};
+  // What one's own act came to is shown as well: no poll may bring back what was read before it.
+  if (!isPoll(ctx) && !(status < 400 && headers.has("Queue-As-Of"))) return;
   if (status < 400) succeeded(...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
   else failed(status, headers.get("Retry-After"));
 });

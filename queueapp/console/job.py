@@ -16,7 +16,7 @@ from queueapp.console.answers import answer
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
-from queueapp.console.readings import bounded, noticed
+from queueapp.console.readings import bounded, glance_at, noticed
 from queueapp.jobs import queries
 from queueapp.jobs.models import Job
 from queueapp.jobs.queries import Bodies, Body
@@ -32,12 +32,13 @@ EVENTS = 200
 @permits(Permission.READ)
 def job(job_id: int) -> Response:
     """Show one job whole."""
-    pulse = noticed(queries.pulse_of_job, job_id)
+    pulse = glance_at(("job", job_id), lambda: noticed(queries.pulse_of_job, job_id))
     return answer(
         "job",
         as_of=pulse.now,
         mark=pulse.mark,
         context=lambda: _context(bounded(), job_id, pulse.now),
+        is_shared=True,
     )
 
 

@@ -21,8 +21,11 @@ def test_the_first_page_and_its_polls_are_small_on_the_wire(
         make_job(session, Status.FAILED)
     session.commit()
     asked: list[Request] = []
-    page.on("requestfinished", lambda request: asked.append(request))
 
+    def note(request: Request) -> None:
+        asked.append(request)
+
+    page.on("requestfinished", note)
     page.goto(live_server)
     page.wait_for_load_state("networkidle")
     polled = {request for request in asked if "hx-request" in request.headers}

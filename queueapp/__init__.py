@@ -19,6 +19,7 @@ from queueapp import (
     auth,
     checkup,
     commands,
+    compression,
     config,
     connections,
     console,
@@ -71,6 +72,8 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
             handlers=settings.handlers,
         )
     )
+    # Before all that changes answers.
+    compression.init_app(app)
     # Last: it looks at all routes.
     for edge in (auth, judgement, counts, checkup, error_handlers, api, console, commands, mounted):
         edge.init_app(app)

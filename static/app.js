@@ -19,14 +19,15 @@ const refresh = {
   failures: 0, next: 0, clock: 0, at: Date.now(),
   heard: Date.now(), heardAt: $("#badge")?.dataset.clock, // of the verdict
   isOlder: false, // than what is shown: the last answer
+  isHeld: false, // back from the page, for somebody reads the log: some answer
 };
 const apart = () => (document.hidden ? HIDDEN_WAIT : (Number(pace) || 5) * 1000);
 
 const isPoll = (ctx) => ctx.sourceElement?.id === "panel";
 const isIdle = () =>
-  refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next || isReadingLog() ||
+  refresh.paused || !navigator.onLine || dialog.open || Date.now() < refresh.next ||
   (document.hidden && Date.now() < refresh.at + HIDDEN_WAIT);
-// The log would run away from under a reader: it waits until the top is in sight again.
+// The log would run away from under a reader: what is new is only counted until the top is in sight.
 const isReadingLog = () => scrollY > 200 && panel()?.matches(".events[data-live]");
 
 function showPause() {
@@ -50,21 +51,22 @@ function refreshNow() {
 
 // Each web process has readings of its own: what is shown never makes way for what was read before it,
 // and is called stale when no newer is to be had. That nothing is known of now is news all the same.
-function succeeded(asOf, clock, verdict) {
+function succeeded(holds, asOf, clock, verdict) {
   const shown = $("#as-of time");
   refresh.isOlder = Boolean(shown) && Date.parse(asOf) < Date.parse(shown.dateTime);
   if (verdict && (!refresh.isOlder || verdict.startsWith("unknown"))) {
     Object.assign(refresh, { heard: Date.now(), heardAt: clock });
     showVerdict(verdict);
   }
-  if (refresh.failures) say($("#live"), "The connection is back.");
+  if (refresh.failures) report("connection", "The connection is back.");
   const next = Number(pace) ? Date.now() + pace * 1000 - 500 : 0;
   Object.assign(refresh, { failures: 0, next });
   const isStale = refresh.isOlder && Date.now() + refresh.clock - Date.parse(asOf) > 3 * apart();
   if (!refresh.isOlder) refresh.clock = Date.parse(asOf) - Date.now();
   if (!shown) return;
-  if (!refresh.isOlder) Object.assign(shown, { dateTime: asOf, textContent: clock });
-  $("#as-of-note").textContent = isStale ? "· the last answer was older, so this stays" : "";
+  if (!refresh.isOlder && !holds) Object.assign(shown, { dateTime: asOf, textContent: clock });
+  const why = holds ? "· waits while you read" : "";
+  $("#as-of-note").textContent = isStale ? "· the last answer was older, so this stays" : why;
   showStale(isStale);
 }
 
@@ -111,21 +113,39 @@ document.addEventListener("htmx:config:request", (event) => {
   // By itself a page may take what was read for another tab a moment ago.
   if (ctx.sourceEvent?.type === "every") ctx.request.headers["Queue-Timer"] = "1";
   // The mark is that of the last answer: if it was not taken, what is shown has another.
-  if (refresh.isOlder) delete ctx.request.headers["HX-PTag"];
+  if (refresh.isOlder || (refresh.isHeld && !holdsBack(ctx))) delete ctx.request.headers["HX-PTag"];
   if (isBusyInRows()) ctx.request.body.set("upto", firstShownId());
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
-  if (!isPoll(ctx)) return;
-  const { status, headers } = ctx.response;
-  if (status < 400) succeeded(...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
+  const { status, headers } = ctx.response ?? {};
+  // What one's own act came to is shown as well: no poll may bring back what was read before it.
+  if (!isPoll(ctx) && !(status < 400 && headers.has("Queue-As-Of"))) return;
+  if (status < 400) succeeded(holdsBack(ctx), ...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
   else failed(status, headers.get("Retry-After"));
 });
 // A panel that could not be had, or is older, stays as it was; no notice for each failed poll.
 document.addEventListener("htmx:before:swap", (event) => {
   const { ctx } = event.detail;
   if (isPoll(ctx) && (ctx.response.status >= 400 || refresh.isOlder)) return event.preventDefault();
-  if (ctx.target?.id === "panel") noteFocus();
+  if (isPoll(ctx) && holdsBack(ctx)) {
+    countNew(ctx.text);
+    return event.preventDefault();
+  }
+  if (ctx.target?.id !== "panel") return;
+  refresh.isHeld = false;
+  noteFocus();
 });
+const holdsBack = (ctx) => ctx.sourceEvent?.type === "every" && isReadingLog();
+function countNew(text) {
+  refresh.isHeld = true;
+  const lines = new DOMParser().parseFromString(text, "text/html").querySelectorAll("tr.event-row");
+  const fresh = [...lines].filter((line) => !document.getElementById(line.id)).length;
+  const button = $("#newer");
+  if (!button || !fresh) return;
+  button.firstChild.textContent = `${fresh}${fresh === lines.length ? " or more" : ""} new – show`;
+  if (button.hidden) report("log", "There are new events.");
+  button.hidden = false;
+}
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   if (ctx && isPoll(ctx)) return failed(0);
   const said = document.createElement("p");
@@ -155,7 +175,7 @@ function showVerdict(told) {
   const badge = level && $(`#badge:not([data-told="${told}"])`);
   if (!badge) return;
   Object.assign(badge.dataset, { level, told });
-  say($("#live"), `The queue: ${(badge.lastChild.textContent = title)}.`);
+  report("queue", `The queue: ${(badge.lastChild.textContent = title)}.`);
   $("#icon").href = $("#icon").dataset[level];
   const mark = level === "green" ? "" : `● ${title.toUpperCase()} · `;
   document.title = mark + document.title.replace(/^● [^·]+ · /, "");
@@ -201,10 +221,27 @@ function say(region, text) {
   }, 50);
 }
 
+// What comes by itself is told every ten seconds at the most, of each matter the latest; what comes of
+// one's own act is said at once.
+const REPORTS_APART = 10_000;
+const unreported = new Map();
+let reportedAt = -Infinity;
+function report(matter, text) {
+  const waits = unreported.size > 0;
+  unreported.delete(matter);
+  unreported.set(matter, text);
+  if (!waits) setTimeout(reportAll, Math.max(0, reportedAt + REPORTS_APART - Date.now()));
+}
+function reportAll() {
+  reportedAt = Date.now();
+  for (const text of unreported.values()) say($("#live"), text);
+  unreported.clear();
+}
+
 // An operation that is over goes on telling of its jobs; that it is over is said once.
 let saidOver = "";
-function sayOver(text) {
-  if (text !== saidOver) say($("#live"), text);
+function sayOver(text, isPolled) {
+  if (text !== saidOver) isPolled ? report("operation", text) : say($("#live"), text);
   saidOver = text;
 }
 
@@ -293,7 +330,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   }
   if (ctx.target?.id === "panel") keepFocus();
   if (isForm(ctx)) (dialog.open ? dialog : document).querySelector('[aria-invalid="true"]')?.focus();
-  if (panel()?.matches(".operation[data-over]")) sayOver($("#operation-title").textContent);
+  if (panel()?.matches(".operation[data-over]")) sayOver($("#operation-title").textContent, isPoll(ctx));
   showTicks();
   tellAges();
 });

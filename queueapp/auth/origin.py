@@ -33,11 +33,16 @@ def is_local(request: Request) -> bool:
 
 def is_same_site(request: Request) -> bool:
     """Whether an unsafe request may stem from our own pages, or from no browser at all."""
-    # "none": typed or bookmarked. "same-site" is refused: other ports of this host are same-site.
-    if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+    if is_asked_by_other_site(request):
         return False
     origin = request.headers.get("Origin")
     return origin is None or _host_of(origin) == request.environ.get("HTTP_HOST", "").lower()
+
+
+def is_asked_by_other_site(request: Request) -> bool:
+    """Whether a page of another site, or of another port of this host, has a browser ask."""
+    # "none": typed or bookmarked. Other ports of this host are "same-site".
+    return request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
 
 
 def names_loopback(host: str) -> bool:

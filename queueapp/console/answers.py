@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any
 
 from flask import Response, current_app, render_template, request
 
 from queueapp.auth import current_principal
+from queueapp.auth.principal import LOCAL
 from queueapp.console import preferences
 from queueapp.console.filters import clock, iso
+from queueapp.errors import DatabaseUnavailable
+from queueapp.shared import wait_s
 
 Context = Callable[[], Mapping[str, Any]]
 PANELS = ("panel", "dialog-body")
-# Drawn panels that are kept for other tabs: of a few pages, roles and filters.
-MOST_KEPT = 16
+# Drawn panels that are kept for other tabs, some 50 KB each: of a few pages, roles and filters.
+MOST_KEPT = 64
 
 
 def wants_panel() -> bool:
@@ -69,13 +73,33 @@ def in_history(response: Response, address: Callable[[], str]) -> Response:
 
 
 def _once(key: Hashable, draw: Callable[[], str]) -> str:
-    kept: dict[Hashable, str] = current_app.extensions.setdefault("queue_panels", {})
-    body = kept.get(key)
-    if body is None:
-        body = kept[key] = draw()
+    """What is drawn for ``key``: by whoever asks first, for all who ask meanwhile or later.
+
+    They are told what kept him from it as well; whoever asks after that tries again.
+    """
+    kept: dict[Hashable, Future[str]] = current_app.extensions.setdefault("queue_panels", {})
+    mine: Future[str] = Future()
+    drawn = kept.setdefault(key, mine)
+    if drawn is mine:
+        _draw(mine, draw)
+        if mine.exception():
+            kept.pop(key, None)
         for old in list(kept)[:-MOST_KEPT]:
             kept.pop(old, None)
-    return body
+    try:
+        return drawn.result(wait_s(current_app))
+    except TimeoutError:
+        raise DatabaseUnavailable("this page takes long to be read", retry_after=5) from None
+
+
+def _draw(into: Future[str], draw: Callable[[], str]) -> None:
+    try:
+        into.set_result(draw())
+    except BaseException as error:
+        # Nobody must wait for what comes no more.
+        into.set_exception(error)
+        if not isinstance(error, Exception):
+            raise
 
 
 def render(name: str, *, panel: bool, **context: Any) -> str:
@@ -89,15 +113,25 @@ def render(name: str, *, panel: bool, **context: Any) -> str:
 
 def _with_headers(response: Response, as_of: datetime, tag: str) -> Response:
     response.headers["HX-PTag"] = tag
+    response.headers["Vary"] = "HX-Request-Type, HX-Target"
+    return dated(response, as_of)
+
+
+def dated(response: Response, as_of: datetime) -> Response:
+    """``response`` with the instant that it tells of, for the page's script."""
     response.headers["Queue-As-Of"] = iso(as_of)
     response.headers["Queue-Clock"] = clock(as_of, zone=preferences.present().tz)
-    response.headers["Vary"] = "HX-Request-Type, HX-Target"
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 def _tag(name: str, mark: str) -> str:
-    """All else that a panel depends on is in here: its address, the reader's role and zone."""
-    who = (current_principal().role, preferences.present().zone)
+    """All else that a panel depends on is in here: its address, the reader's role and zone.
+
+    The role says what is hidden of payloads as well, and how many jobs one may move at once.
+    Whoever sits at the machine itself needs no token in the commands that pages show.
+    """
+    reader = current_principal()
+    who = (reader.role, reader == LOCAL, preferences.present().zone)
     parts = (name, request.full_path, *who, current_app.debug, mark)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

@@ -96,6 +96,7 @@ def error_group(fingerprint: str) -> Response:
         as_of=pulse.now,
         mark=f"{pulse.mark} {pulse.now:%H:%M}",
         context=lambda: _one(bounded(), fingerprint, pulse.now),
+        is_shared=True,
     )
 
 

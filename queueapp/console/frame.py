@@ -22,6 +22,8 @@ from queueapp.console.outcomes import Outcome, read_outcome
 REFRESH = ("5", "10", "30", "60")
 # What need not be quoted in the path of an address.
 _IN_PATHS = "/:@!$'()*+,;="
+# What need not be quoted within an address that is a picture, nor escaped in a page.
+_IN_ADDRESS = "/:=,"
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -38,6 +40,18 @@ def static_url(filename: str) -> str:
     return f"{root}/{filename}?v={_fingerprint(current_app.static_folder or '', filename)}"
 
 
+def icon_url(level: str) -> str:
+    """The page's icon for a level of the verdict, whole within its address."""
+    return _as_address(current_app.static_folder or "", f"favicon-{level}.svg")
+
+
+@cache
+def _as_address(folder: str, filename: str) -> str:
+    return (
+        f"data:image/svg+xml,{quote(Path(folder, filename).read_text().strip(), safe=_IN_ADDRESS)}"
+    )
+
+
 @cache
 def _fingerprint(folder: str, filename: str) -> str:
     return hashlib.sha256(Path(folder, filename).read_bytes()).hexdigest()[:12]
@@ -49,6 +63,7 @@ def _frame() -> dict[str, Any]:
     principal = g.get("principal")
     return {
         "static_url": static_url,
+        "icon_url": icon_url,
         "preferences": preferences.present(),
         "nav": places,
         "env": settings.env,

@@ -17,7 +17,7 @@ from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
-from queueapp.console.readings import bounded, noticed
+from queueapp.console.readings import bounded, glance_at, noticed
 from queueapp.console.workers import shared_roll
 from queueapp.jobs import queries
 from queueapp.jobs.frames import own_frames
@@ -35,12 +35,13 @@ EVENTS = 200
 @permits(Permission.READ)
 def job(job_id: int) -> Response:
     """Show one job whole."""
-    pulse = noticed(queries.pulse_of_job, job_id)
+    pulse = glance_at(("job", job_id), lambda: noticed(queries.pulse_of_job, job_id))
     return answer(
         "job",
         as_of=pulse.now,
         mark=pulse.mark,
         context=lambda: _context(bounded(), job_id, pulse.now),
+        is_shared=True,
     )
 
 

@@ -19,7 +19,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
 from queueapp.console.actions import REASON_LENGTH, given_reason
-from queueapp.console.answers import answer, render, wants_panel
+from queueapp.console.answers import answer, dated, render, wants_panel
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import read_place
@@ -37,7 +37,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
-from queueapp.console.readings import bounded, noticed, tried
+from queueapp.console.readings import bounded, glance_at, noticed, tried
 from queueapp.errors import (
     BadRequest,
     OperationBusy,
@@ -65,13 +65,15 @@ LAST_BATCH = timedelta(seconds=2 * BATCH_S)
 @permits(Permission.READ)
 def operation(operation_id: str) -> AnyResponse:
     """Show where an operation stands."""
-    pulse, made = noticed(_glance, operations.known_id(operation_id))
+    number = operations.known_id(operation_id)
+    pulse, made = glance_at(("operation", number), lambda: noticed(_glance, number))
     place = read_place(request.args, "jobs", Mark.parse)
     return answer(
         "operation",
         as_of=pulse.now,
         mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)}",
         context=lambda: _context(bounded(), made, pulse.now, drives=False, place=place),
+        is_shared=True,
     )
 
 
@@ -137,7 +139,8 @@ def _gone_on(session: Session, made: Operation, *, is_mine: bool) -> AnyResponse
     goes_on = made.state in ("counting", "applying", "canary") and not made.is_on_trial
     context = _context(session, made, now, drives=goes_on and is_mine)
     body = render("operation", panel=True, as_of=now, ptag="", **context)
-    return Response(body, mimetype="text/html", headers={"Cache-Control": "no-store"})
+    # Without a mark: it is no page that was looked at, and the next poll is to have a whole one.
+    return dated(Response(body, mimetype="text/html"), now)
 
 
 def shown_again(session: Session, made: Operation, form: Form) -> Response:

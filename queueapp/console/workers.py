@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
-from queueapp.console.readings import Reading, tried
+from queueapp.console.readings import Reading, bounded, glance_at, tried
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import draining, queries, workers
@@ -66,15 +66,17 @@ def _told(roll: Roll) -> tuple[Any, ...]:
 @permits(Permission.READ)
 def worker(name: str) -> Response:
     """Show one worker: what it holds, and how its last attempts ended."""
-    session = db.session()
-    roll, now = _roll(session)
+    roll, now = _roll(db.session())
     found = roll.value.known(name) if roll.value else None
-    queries.bound_reads(session)
-    held = tried(session, workers.held_by, name)
+    held = glance_at(("worker", name), lambda: tried(bounded(), workers.held_by, name), every_s=5.0)
     # How its last attempts ended is not read for the mark.
     mark = repr((found, roll.reason, held, int(now.timestamp()) // 10))
     return answer(
-        "worker", as_of=now, mark=mark, context=lambda: _of_one(session, name, roll, held, now)
+        "worker",
+        as_of=now,
+        mark=mark,
+        context=lambda: _of_one(bounded(), name, roll, held, now),
+        is_shared=True,
     )
 
 

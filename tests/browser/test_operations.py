@@ -12,6 +12,7 @@ from queueapp.jobs import operations, transitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.operations import driver
 from queueapp.jobs.status import Status
+from tests.browser.screen import refresh
 from tests.factories import HOLDER, claim_one, make_job, outcome
 
 
@@ -104,6 +105,27 @@ def test_a_canary_is_watched_until_a_worker_has_decided(
     session.commit()
 
     expect(title).to_have_text("Done: 8 jobs retried", timeout=8_000)
+
+
+def test_no_poll_brings_back_what_was_shown_before_ones_own_act(
+    page: Page, live_server: str, session: Session
+) -> None:
+    """It may take what another tab had read just before that."""
+    failed_jobs(session, 8)
+    plan(page, live_server, "canary")
+    title = page.locator("#operation-title")
+    expect(title).to_contain_text("8 jobs?")
+    asked = refresh(page).request.all_headers()
+    asked.pop("hx-ptag")
+    old = page.request.get(page.url, headers=asked)
+    assert "hx-ptag" in old.headers
+
+    page.click("#begin button")
+    expect(title).to_have_text("Trying 5 jobs first, of 8 jobs")
+    page.route(page.url, lambda route: route.fulfill(response=old))
+    refresh(page)
+
+    expect(title).to_have_text("Trying 5 jobs first, of 8 jobs")
 
 
 def _applies(request: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, Route, expect
@@ -107,10 +108,43 @@ def test_the_log_waits_while_somebody_reads_on_below(
     expect(page.locator("#as-of-note")).to_have_text("· waits while you read")
     top = page.evaluate("document.elementFromPoint(300, 400).closest('tr').id")
 
+    clock = page.inner_text("#as-of time")
+    newer = page.locator("#newer")
+    expect(newer).to_be_hidden()
+    make_job(session)
+    session.commit()
+    expect(newer).to_have_text("1 new – show")
+    expect(page.locator("#live")).to_have_text("There are new events.")
     job = make_job(session)
     session.commit()
-    page.wait_for_timeout(2_600)
+    expect(newer).to_have_text("2 new – show")
+    # What is shown is of then.
     assert page.evaluate("document.elementFromPoint(300, 400).closest('tr').id") == top
+    assert page.inner_text("#as-of time") == clock
+    expect(page.locator("#as-of-note")).to_have_text("· waits while you read")
+
+    page.click("#newer a")
+    expect(page.locator("#panel tbody tr").first).to_contain_text(str(job.id))
+    expect(newer).to_be_hidden()
+    expect(page.locator("#as-of-note")).to_have_text("")
+    assert page.evaluate("scrollY") == 0
+
+
+def test_back_at_the_top_the_log_goes_on_by_itself(
+    page: Page, live_server: str, session: Session
+) -> None:
+    for _ in range(50):
+        make_job(session, Status.SUCCEEDED)
+    session.commit()
+    page.goto(f"{live_server}/events")
+    assert page.get_attribute("#panel", "role") == "log"
+    assert page.get_attribute("#panel", "aria-live") == "off"
+    page.mouse.move(600, 500)
+    page.mouse.wheel(0, 900)
+    expect(page.locator("#as-of-note")).to_have_text("· waits while you read")
+    job = make_job(session)
+    session.commit()
+    expect(page.locator("#newer")).to_have_text("1 new – show")
 
     page.mouse.wheel(0, -2_000)
     expect(page.locator("#panel tbody tr").first).to_contain_text(str(job.id))
@@ -272,6 +306,34 @@ def test_what_is_told_in_one_moment_is_all_heard(page: Page, live_server: str) -
     )
 
     expect(page.locator("#live")).to_have_text("Retrying 1 job. The queue: Stalled.")
+
+
+def test_what_comes_by_itself_is_told_every_ten_seconds_at_the_most(
+    page: Page, live_server: str
+) -> None:
+    page.clock.install()
+    page.goto(f"{live_server}/jobs")
+    # Nothing is told but what the test has told.
+    page.evaluate("Object.assign(refresh, { paused: true, heard: Infinity })")
+    page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))
+    live = page.locator("#live")
+
+    page.evaluate("showVerdict('red Stalled')")
+    page.clock.run_for(100)
+    expect(live).to_have_text("The queue: Stalled.")
+    page.evaluate("showVerdict('amber Slow'); report('connection', 'The connection is back.')")
+    page.clock.run_for(5_000)
+    page.evaluate("showVerdict('green Healthy')")
+    page.clock.run_for(4_000)
+    expect(live).to_have_text("The queue: Stalled.")
+
+    # What one does oneself is said at once.
+    page.evaluate("say(document.querySelector('#live'), 'Copied.')")
+    page.clock.run_for(100)
+    expect(live).to_have_text("Copied.")
+
+    page.clock.run_for(1_000)
+    expect(live).to_have_text("The connection is back. The queue: Healthy.")
 
 
 def test_what_is_shown_never_makes_way_for_what_another_process_read_before_it(

@@ -15,6 +15,11 @@ from tests.browser.screen import refresh
 from tests.scenes import Scene
 
 
+def icon(page: Page) -> str | None:
+    """The picture in the tab."""
+    return page.get_attribute("#icon", "href")
+
+
 def test_a_stall_shows_in_badge_title_and_icon_of_a_page_that_has_not_changed(
     page: Page, live_server: str, app: Flask, session: Session, expected_errors: list[str]
 ) -> None:
@@ -34,7 +39,7 @@ def test_a_stall_shows_in_badge_title_and_icon_of_a_page_that_has_not_changed(
 
         expect(page.locator("#badge")).to_have_text("The queue: Stalled")
         assert page.title() == "● STALLED · Jobs failed · development · queue"
-        assert "favicon-red" in str(page.get_attribute("#icon", "href"))
+        assert icon(page) == page.get_attribute("#icon", "data-red")
         expect(page.locator("#live")).to_have_text("The queue: Stalled.")
 
         # From the badge to what is wrong, and on to where it helps: no more than two clicks.
@@ -83,7 +88,7 @@ def test_a_badge_that_nothing_refreshes_says_as_of_when_it_is(
             expect(badge).to_have_text(re.compile(r"^The queue: Healthy at \d\d:\d\d$"))
             expect(badge).to_have_attribute("data-level", "unknown")
             assert page.title().startswith("● HEALTHY AT ")
-            assert "favicon-unknown" in str(page.get_attribute("#icon", "href"))
+            assert icon(page) == page.get_attribute("#icon", "data-unknown")
 
         page.goto(live_server)
         page.clock.fast_forward(30_000)

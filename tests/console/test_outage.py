@@ -160,5 +160,5 @@ SHARED = (
 def _shared_by(app: Flask) -> list[object]:
     found = app.extensions
     names = ("queue_look", "queue_overview", "queue_pulse", "queue_causes", "queue_kinds",
-             "queue_roll")  # fmt: skip
+             "queue_roll", "queue_glances")  # fmt: skip
     return [*(found[name] for name in names), *found["queue_system"].values()]

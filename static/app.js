@@ -117,6 +117,7 @@ document.addEventListener("htmx:config:request", (event) => {
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (!isPoll(ctx)) return;
   const { status, headers } = ctx.response;
+  if (status < 400) showReadOnly(headers.get("Queue-Read-Only") ?? "");
   if (status < 400) succeeded(...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
   else failed(status, headers.get("Retry-After"));
 });
@@ -159,6 +160,12 @@ function showVerdict(told) {
   $("#icon").href = $("#icon").dataset[level];
   const mark = level === "green" ? "" : `● ${title.toUpperCase()} · `;
   document.title = mark + document.title.replace(/^● [^·]+ · /, "");
+}
+
+// A database may begin or cease to take writes while the page is open: its panel follows, and so does this.
+function showReadOnly(why) {
+  $("#read-only").hidden = !why;
+  $("#read-only span").textContent = why;
 }
 
 // Nobody has looked for three intervals: frozen, offline, or a page that does not ask again.

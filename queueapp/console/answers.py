@@ -14,6 +14,7 @@ from typing import Any
 from flask import Response, current_app, render_template, request
 
 from queueapp.auth import current_principal
+from queueapp.auth.access import why_read_only
 from queueapp.console import preferences
 from queueapp.console.filters import clock, iso
 
@@ -97,7 +98,7 @@ def _with_headers(response: Response, as_of: datetime, tag: str) -> Response:
 
 
 def _tag(name: str, mark: str) -> str:
-    """All else that a panel depends on is in here: its address, the reader's role and zone."""
-    who = (current_principal().role, preferences.present().zone)
+    """All else that a panel depends on is in here: its address, its reader, what is closed."""
+    who = (current_principal().role, preferences.present().zone, why_read_only())
     parts = (name, request.full_path, *who, current_app.debug, mark)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

@@ -12,10 +12,11 @@ from typing import Any, TypeVar, cast
 from flask import Flask, current_app, g, request
 
 from queueapp.auth import origin, read_only, session
+from queueapp.auth.host import Host
 from queueapp.auth.people import Person
 from queueapp.auth.principal import LOCAL, Principal
 from queueapp.auth.proxies import Proxies
-from queueapp.auth.roles import ABOUT, GRANTS, Permission, people_who_may
+from queueapp.auth.roles import ABOUT, GRANTS, PEOPLE, Permission, Role, people_who_may
 from queueapp.auth.tokens import Token, bearer_of, holder_of
 from queueapp.config import needs_database_url
 from queueapp.errors import NotAllowed, NotAuthenticated
@@ -99,6 +100,8 @@ def somebody_may(permission: Permission) -> bool:
     tokens: tuple[Token, ...] = current_app.extensions["queue_tokens"]
     people: dict[str, Person] = current_app.extensions["queue_people"]
     roles = {one.principal.role for one in tokens} | {one.principal.role for one in people.values()}
+    # Whom the application around has in which role, nobody knows here.
+    roles |= {Role(one) for one in PEOPLE} if host() else set()
     granted = not GRANTS[permission].isdisjoint({*roles, _proxies().role})
     return granted and not is_closed(permission)
 
@@ -147,19 +150,29 @@ def _resolve() -> Principal:
         raise NotAuthenticated("send a valid token: Authorization: Bearer <token>")
     if session.is_possible():
         raise NotAuthenticated("sign in first")
+    if host():
+        raise NotAuthenticated("sign in to the application that this queue is a part of")
     if _proxies().header:
         raise NotAllowed("come through the proxy in front: it has to say who you are")
     return _local(CONFIGURE if not tokens else LOCAL_ONLY)
 
 
 def _person() -> Principal | None:
-    """Whom the proxy in front names, else who has signed in with the browser that asks."""
+    """Whom the application around or the proxy in front names, else who has signed in here."""
+    if around := host():
+        return around.who_is_there(request)
     people: dict[str, Person] = current_app.extensions["queue_people"]
     if named := _proxies().who_is_named(request, people):
         return named
     person = session.who_is_signed_in(people)
     g.is_signed_in = person is not None
     return person.principal if person else None
+
+
+def host() -> Host | None:
+    """The application around this one, where that says who is there."""
+    found: Host | None = current_app.extensions["queue_host"]
+    return found
 
 
 def _proxies() -> Proxies:

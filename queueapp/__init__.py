@@ -30,6 +30,7 @@ from queueapp import (
     mounted,
     notifier,
 )
+from queueapp.auth import Host, Identify
 from queueapp.extensions import db, migrate
 from queueapp.handlers import JobContext, enqueue, handler
 from queueapp.jobs import autocommit
@@ -43,12 +44,19 @@ autocommit.announce_with(lambda engine: notifier.notifier_of(engine).notify())
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
+def create_app(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    identify: Identify | None = None,
+    sign_in: str = "",
+) -> Flask:
     """Build the application: web and command line alike.
 
     ``overrides`` are settings by their documented names (``{"DATABASE_URL": ...}``) and win over
-    the environment; ``TESTING`` and ``INSTANCE_PATH`` are taken too. Raises SettingError that
-    names the first unusable setting.
+    the environment; ``TESTING`` and ``INSTANCE_PATH`` are taken too. ``identify``: who makes a
+    request and in which role, as the application around this one knows, ``("ana", "operator")`` or
+    None; ``sign_in``: its page that asks, ``/login``. Raises SettingError that names the first
+    unusable setting.
     """
     given = dict(overrides or {})
     testing = bool(given.pop("TESTING", False))
@@ -74,8 +82,9 @@ def create_app(overrides: Mapping[str, Any] | None = None) -> Flask:
     )
     # Before all that changes answers.
     compression.init_app(app)
+    auth.init_app(app, Host(identify, sign_in) if identify else None)
     # Last: it looks at all routes.
-    for edge in (auth, judgement, counts, checkup, error_handlers, api, console, commands, mounted):
+    for edge in (judgement, counts, checkup, error_handlers, api, console, commands, mounted):
         edge.init_app(app)
     return app
 

@@ -43,5 +43,10 @@ def read_system(app: Flask, *, sees_queries: bool) -> System:
     with app.app_context(), Session(db.engine) as session:
         return report(
             session,
-            Asked(revision=schema_head(), sees_queries=sees_queries, pooled=settings.pooler),
+            Asked(
+                revision=schema_head(),
+                sees_queries=sees_queries,
+                pooled=settings.pooler,
+                is_closed=settings.read_only,
+            ),
         )

@@ -70,6 +70,14 @@ class BeyondLimit(QueueError):
     title = "Beyond a limit of this token"
 
 
+class ReadOnly(QueueError):
+    """QUEUE_READ_ONLY is on: neither the console nor the API changes anything, for whoever asks."""
+
+    code = "read_only"
+    status = 403
+    title = "Nothing is changed from here"
+
+
 class JobNotFound(QueueError):
     """No job with that id: it never existed, or retention has removed it."""
 

@@ -21,7 +21,17 @@ from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.queries import Sample
 from queueapp.jobs.queries.attempted import tried
-from queueapp.jobs.verdict import Facts, Level, Step, Unread, Verdict, judge, not_known, read
+from queueapp.jobs.verdict import (
+    Facts,
+    Level,
+    NoWrites,
+    Step,
+    Unread,
+    Verdict,
+    judge,
+    not_known,
+    read,
+)
 from queueapp.jobs.why.words import span
 from queueapp.local_postgres import LocalPostgresUnavailable
 from queueapp.shared import Shared, Snapshot
@@ -73,6 +83,15 @@ def at_hand(app: Flask) -> Look | None:
     return aged(snapshot, app) if snapshot.value else None
 
 
+def no_writes(app: Flask) -> NoWrites | None:
+    """Why the database takes no writes, as the last look knows; nothing is read.
+
+    None: it takes them, or that is not known of now.
+    """
+    known = shared(app).peek().present
+    return known.facts.no_writes if known and known.facts else None
+
+
 def look(app: Flask) -> Look:
     """Look at the queue now. Raises what the database raises."""
     settings: Settings = app.extensions["queue_settings"]
@@ -81,6 +100,9 @@ def look(app: Flask) -> Look:
         groups = facts.groups.groups if facts.groups else ()
         ids = {one.fingerprint: one.sample for one in groups if one.fingerprint}
         samples = tried(connection, lambda it: queries.samples_of(it, ids, facts.now))
+        if facts.no_writes:
+            # It may lead to a server that another one has followed on: a new connection finds that.
+            connection.invalidate()
     return Look(judge(facts), facts, samples=samples.value or {})
 
 

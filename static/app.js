@@ -120,6 +120,7 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const { status, headers } = ctx.response ?? {};
   // What one's own act came to is shown as well: no poll may bring back what was read before it.
   if (!isPoll(ctx) && !(status < 400 && headers.has("Queue-As-Of"))) return;
+  if (isPoll(ctx) && status < 400) showReadOnly(headers.get("Queue-Read-Only") ?? "");
   if (status < 400) succeeded(holdsBack(ctx), ...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
   else failed(status, headers.get("Retry-After"));
 });
@@ -179,6 +180,12 @@ function showVerdict(told) {
   $("#icon").href = $("#icon").dataset[level];
   const mark = level === "green" ? "" : `● ${title.toUpperCase()} · `;
   document.title = mark + document.title.replace(/^● [^·]+ · /, "");
+}
+
+// A database may begin or cease to take writes while the page is open: its panel follows, and so does this.
+function showReadOnly(why) {
+  $("#read-only").hidden = !why;
+  $("#read-only span").textContent = why;
 }
 
 // Nobody has looked for three intervals: frozen, offline, or a page that does not ask again.

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from queueapp.auth.access import BESIDE_API, declared
 from queueapp.auth.matrix import WHOLE
+from queueapp.auth.read_only import CLOSES
 from queueapp.auth.roles import GRANTS, Permission, Role
 from queueapp.errors import (
     BadRequest,
@@ -27,6 +28,7 @@ from queueapp.errors import (
     NotAuthenticated,
     NotJson,
     QueueError,
+    ReadOnly,
     RequestTimeout,
     SchemaMismatch,
 )
@@ -163,6 +165,8 @@ class Operation:
             found |= {BodyTooLarge, InvalidRequest, NotJson, RequestTimeout}
         if self.permission is not None:
             found |= {NotAuthenticated, NotAllowed}
+        if self.permission in CLOSES:
+            found.add(ReadOnly)
         if self.contract.asks_database:
             found |= {DatabaseUnavailable, SchemaMismatch}
         return sorted(found, key=lambda one: (one.status, one.code))

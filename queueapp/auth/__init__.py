@@ -6,6 +6,7 @@ from flask import Flask
 
 from queueapp.auth import session
 from queueapp.auth.access import current_principal, guard, open_to_all, permits
+from queueapp.auth.host import Host, Identify
 from queueapp.auth.people import read_people
 from queueapp.auth.principal import Principal
 from queueapp.auth.proxies import Proxies
@@ -16,6 +17,8 @@ from queueapp.auth.tokens import read_tokens
 from queueapp.config import Settings
 
 __all__ = [
+    "Host",
+    "Identify",
     "Permission",
     "Principal",
     "Role",
@@ -26,9 +29,15 @@ __all__ = [
 ]
 
 
-def init_app(app: Flask) -> None:
-    """Read tokens and people, and guard every request. Raises SettingError for a bad entry."""
+def init_app(app: Flask, host: Host | None = None) -> None:
+    """Read tokens and people, and guard every request. Raises SettingError for a bad entry.
+
+    ``host``: the application around this one, where that says who is there.
+    """
     settings: Settings = app.extensions["queue_settings"]
+    if host:
+        host.check(settings)
+    app.extensions["queue_host"] = host
     proxies = Proxies.of(settings)
     has_proxy = bool(proxies.header)
     people = read_people(settings.users, settings.users_file, has_proxy=has_proxy)

@@ -11,11 +11,12 @@ from typing import Any, TypeVar, cast
 
 from flask import Flask, current_app, g, request
 
-from queueapp.auth import origin, session
+from queueapp.auth import origin, read_only, session
+from queueapp.auth.host import Host
 from queueapp.auth.people import Person
 from queueapp.auth.principal import LOCAL, Principal
 from queueapp.auth.proxies import Proxies
-from queueapp.auth.roles import ABOUT, GRANTS, Permission, people_who_may
+from queueapp.auth.roles import ABOUT, GRANTS, PEOPLE, Permission, Role, people_who_may
 from queueapp.auth.tokens import Token, bearer_of, holder_of
 from queueapp.config import needs_database_url
 from queueapp.errors import NotAllowed, NotAuthenticated
@@ -55,6 +56,11 @@ def open_to_all(view: View) -> View:
     return view
 
 
+def may(permission: Permission) -> bool:
+    """Whether whoever makes the present request may do it, as things stand."""
+    return current_principal().may(permission) and not is_closed(permission)
+
+
 def declared(app: Flask, endpoint: str) -> Permission | None:
     """The permission an endpoint needs, None for open ones. Raises LookupError if it forgot."""
     if endpoint == "static":
@@ -71,12 +77,33 @@ def current_principal() -> Principal:
     return principal
 
 
+def why_read_only() -> str | None:
+    """Why nothing may be changed, the same for all of an answer; None for whoever is not let in.
+
+    Asked late it knows more: what the page has read meanwhile.
+    """
+    if "principal" not in g:
+        return None
+    if "read_only" not in g:
+        g.read_only = read_only.why()
+    found: str | None = g.read_only
+    return found
+
+
+def is_closed(permission: Permission) -> bool:
+    """Whether nobody is granted it at present, whatever the role."""
+    return permission in read_only.CLOSES and why_read_only() is not None
+
+
 def somebody_may(permission: Permission) -> bool:
-    """Whether there is anybody in the team, person or program, whom a role grants it."""
+    """Whether there is anybody in the team, person or program, who may do it at present."""
     tokens: tuple[Token, ...] = current_app.extensions["queue_tokens"]
     people: dict[str, Person] = current_app.extensions["queue_people"]
     roles = {one.principal.role for one in tokens} | {one.principal.role for one in people.values()}
-    return not GRANTS[permission].isdisjoint({*roles, _proxies().role})
+    # Whom the application around has in which role, nobody knows here.
+    roles |= {Role(one) for one in PEOPLE} if host() else set()
+    granted = not GRANTS[permission].isdisjoint({*roles, _proxies().role})
+    return granted and not is_closed(permission)
 
 
 def guard() -> None:
@@ -98,6 +125,8 @@ def guard() -> None:
             permission=permission.value,
         )
     g.principal = principal
+    if permission in read_only.CLOSES and (why := read_only.why()):
+        read_only.refuse(why)
 
 
 def _needed(endpoint: str) -> Permission | None:
@@ -121,19 +150,29 @@ def _resolve() -> Principal:
         raise NotAuthenticated("send a valid token: Authorization: Bearer <token>")
     if session.is_possible():
         raise NotAuthenticated("sign in first")
+    if host():
+        raise NotAuthenticated("sign in to the application that this queue is a part of")
     if _proxies().header:
         raise NotAllowed("come through the proxy in front: it has to say who you are")
     return _local(CONFIGURE if not tokens else LOCAL_ONLY)
 
 
 def _person() -> Principal | None:
-    """Whom the proxy in front names, else who has signed in with the browser that asks."""
+    """Whom the application around or the proxy in front names, else who has signed in here."""
+    if around := host():
+        return around.who_is_there(request)
     people: dict[str, Person] = current_app.extensions["queue_people"]
     if named := _proxies().who_is_named(request, people):
         return named
     person = session.who_is_signed_in(people)
     g.is_signed_in = person is not None
     return person.principal if person else None
+
+
+def host() -> Host | None:
+    """The application around this one, where that says who is there."""
+    found: Host | None = current_app.extensions["queue_host"]
+    return found
 
 
 def _proxies() -> Proxies:

@@ -104,6 +104,11 @@ class Web:
         "QUEUE_PROXY_ROLE", "none", one_of("none", "viewer", "operator", "admin"),
         "The role of people whom a proxy names and `QUEUE_USERS` does not; `none`: no access.",
     )  # fmt: skip
+    read_only: bool = setting(
+        "QUEUE_READ_ONLY", "0", switch,
+        "The console and the API show everything and change nothing, for whoever asks. Workers go"
+        " on, those over HTTP too; so do commands.",
+    )  # fmt: skip
     prefix: str = setting(
         "QUEUE_PREFIX", "", prefix,
         "The path under which a proxy shows the application, such as `/queue`, whether it passes"

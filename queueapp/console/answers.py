@@ -15,6 +15,7 @@ from typing import Any
 from flask import Response, current_app, render_template, request
 
 from queueapp.auth import current_principal
+from queueapp.auth.access import why_read_only
 from queueapp.auth.principal import LOCAL
 from queueapp.console import preferences
 from queueapp.console.filters import clock, iso
@@ -126,12 +127,12 @@ def dated(response: Response, as_of: datetime) -> Response:
 
 
 def _tag(name: str, mark: str) -> str:
-    """All else that a panel depends on is in here: its address, the reader's role and zone.
+    """All else that a panel depends on is in here: its address, its reader, what is closed.
 
     The role says what is hidden of payloads as well, and how many jobs one may move at once.
     Whoever sits at the machine itself needs no token in the commands that pages show.
     """
     reader = current_principal()
-    who = (reader.role, reader == LOCAL, preferences.present().zone)
+    who = (reader.role, reader == LOCAL, preferences.present().zone, why_read_only())
     parts = (name, request.full_path, *who, current_app.debug, mark)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

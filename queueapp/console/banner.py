@@ -11,14 +11,14 @@ from flask import Flask, Response, g, request
 
 from queueapp import judgement
 from queueapp.application import this_app
-from queueapp.auth import current_principal
-from queueapp.auth.access import declared
+from queueapp.auth.access import declared, may, why_read_only
 from queueapp.console.answers import timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.jobs.verdict import Finding, Level
 from queueapp.judgement import Look
 
 HEADER = "Queue-Verdict"
+READ_ONLY = "Queue-Read-Only"
 # Next steps that ask before they act, in a dialog where scripts run.
 _QUESTIONS = ("/resume",)
 # How long a page waits for a look that only its badge needs: less than its script waits for the
@@ -106,7 +106,7 @@ def _shown(one: Finding) -> Shown:
 def _may_open(endpoint: str) -> bool:
     """Whether the reader may see the page: a viewer is led to one that only shows."""
     permission = declared(this_app(), endpoint)
-    return permission is None or current_principal().may(permission)
+    return permission is None or may(permission)
 
 
 def _page_of(*paths: str) -> str | None:
@@ -142,9 +142,11 @@ def _begin() -> None:
 
 
 def _say(response: Response) -> Response:
-    """Tell the page's script, also where the panel has not changed."""
+    """Tell the page's script, also where the panel has not changed, and why all is read-only."""
     if request.blueprint == bp.name and response.status_code < 400 and (look := _look()):
         response.headers[HEADER] = f"{look.verdict.level} {look.verdict.first.title}"
+    if request.blueprint == bp.name and (why := why_read_only()):
+        response.headers[READ_ONLY] = why
     return response
 
 

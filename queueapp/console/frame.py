@@ -10,8 +10,7 @@ from urllib.parse import quote, urlencode
 
 from flask import Flask, Response, current_app, g, request
 
-from queueapp.auth import Permission, Principal
-from queueapp.auth.access import somebody_may
+from queueapp.auth import Permission, Principal, access
 from queueapp.auth.roles import people_who_may
 from queueapp.config import Settings
 from queueapp.console import back, places, preferences
@@ -70,6 +69,7 @@ def _frame() -> dict[str, Any]:
         "is_drill": settings.drill,
         "principal": principal,
         "is_signed_in": g.get("is_signed_in", False),
+        "read_only": access.why_read_only(),
         **_buttons("act", principal, Permission.ACT),
         **_buttons("admin", principal, Permission.ADMIN),
         "here": _here(),
@@ -85,8 +85,8 @@ def _buttons(name: str, principal: Principal | None, needed: Permission) -> dict
 
     Who may not sees them, out of use, if anybody of the team may; else there is nothing to see.
     """
-    may = principal is not None and principal.may(needed)
-    shown = may or (principal is not None and somebody_may(needed))
+    may = principal is not None and access.may(needed)
+    shown = may or (principal is not None and access.somebody_may(needed))
     whom = f"for {people_who_may(needed)}"
     return {f"may_{name}": may, f"shows_{name}": shown, f"{name}_is_for": whom}
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from flask import Response, redirect, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import session
+from queueapp.auth.access import host
 
 _LONGEST = 2000
 
 
 def leads_there(code: str) -> bool:
-    """Whether a refusal is one that signing in mends."""
-    return code == "not_authenticated" and session.is_possible()
+    """Whether a refusal is one that signing in mends, at a page that is known."""
+    around = host()
+    is_there = bool(around.sign_in) if around else session.is_possible()
+    return code == "not_authenticated" and is_there
 
 
 def lead(notice: Response, *, is_fragment: bool) -> AnyResponse:
@@ -23,11 +26,20 @@ def lead(notice: Response, *, is_fragment: bool) -> AnyResponse:
     here = request.script_root + request.full_path.removesuffix("?")
     place = here if is_read and not is_fragment else _page_behind(is_fragment=is_fragment)
     undone = None if is_read else "1"
-    address = url_for("console.login", next=place[:_LONGEST] or None, undone=undone)
+    address = _address(place[:_LONGEST] or None, undone)
     if not is_fragment:
         return redirect(address, 303)
     notice.headers["HX-Redirect"] = address
     return notice
+
+
+def _address(place: str | None, undone: str | None) -> str:
+    """The sign-in, ours or that of the application around, told where to lead back to."""
+    around = host()
+    if not around:
+        return url_for("console.login", next=place, undone=undone)
+    query = urlencode([("next", place or url_for("console.now"))])
+    return f"{around.sign_in}{'&' if '?' in around.sign_in else '?'}{query}"
 
 
 def _page_behind(*, is_fragment: bool) -> str:

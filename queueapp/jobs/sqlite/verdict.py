@@ -68,7 +68,12 @@ ORDER BY id DESC LIMIT :looked_at
 @instead_of(statements.SWITCHES)
 def _switches(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     latest = fetch(connection, _LATEST, **given)
-    return row_of(now=clock(), switches=[dict(row._mapping) for row in latest])
+    return row_of(
+        now=clock(),
+        read_only=False,
+        in_recovery=False,
+        switches=[dict(row._mapping) for row in latest],
+    )
 
 
 @instead_of(statements.LINE)

@@ -64,6 +64,12 @@ def read_only(database: Database, asked: Asked) -> Said:
             "The database takes no writes: default_transaction_read_only is on.",
             "Find out who turned it on, for a full disk or a failover, and turn it off.",
         )
+    if asked.is_closed:
+        return Said(
+            Tone.OK,
+            "The database takes writes, from workers and commands: the console and the API change"
+            " nothing, for QUEUE_READ_ONLY is set.",
+        )
     return Said(Tone.OK, "The database takes writes.")
 
 

@@ -53,11 +53,13 @@ class Asked:
 
     ``revision``: the schema that this release needs. ``sees_queries``: whether the texts of
     others' queries are read, which may hold secrets. ``pooled``: connections come through a pooler.
+    ``is_closed``: console and API change nothing, whatever the database would take.
     """
 
     revision: str | None = None
     sees_queries: bool = False
     pooled: bool = False
+    is_closed: bool = False
 
 
 @dataclass(frozen=True)

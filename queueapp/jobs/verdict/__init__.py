@@ -9,7 +9,7 @@ from __future__ import annotations
 from queueapp.jobs.database import Database
 from queueapp.jobs.verdict import ahead, failing
 from queueapp.jobs.verdict.catalogue import ENDS, HEALTHY, RULES, UNKNOWN
-from queueapp.jobs.verdict.facts import Facts
+from queueapp.jobs.verdict.facts import Facts, NoWrites
 from queueapp.jobs.verdict.findings import Finding, Level, Step, Unread, Verdict
 from queueapp.jobs.verdict.numbers import Numbers
 from queueapp.jobs.verdict.reading import read
@@ -20,8 +20,8 @@ from queueapp.jobs.verdict.words import per_minute, share_of_workers
 from queueapp.jobs.why.words import span
 
 __all__ = [
-    "RULES", "Facts", "Finding", "Level", "Numbers", "Step", "Thresholds", "Unread", "Verdict",
-    "judge", "not_known", "read", "verdict",
+    "RULES", "Facts", "Finding", "Level", "NoWrites", "Numbers", "Step", "Thresholds", "Unread",
+    "Verdict", "judge", "not_known", "read", "verdict",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from queueapp.jobs.control import Controls
@@ -188,9 +189,18 @@ class System:
     role: str = ""
 
 
+class NoWrites(StrEnum):
+    """Why the database takes no writes."""
+
+    STANDBY = "standby"  # it follows another server
+    READ_ONLY = "read_only"  # default_transaction_read_only is on
+
+
 @dataclass(frozen=True)
 class Facts:
     """All that one verdict is made from; None: the part could not be read (see ``unread``).
+
+    ``no_writes``: None where the database takes them, and where that could not be read.
 
     ``lock``: what is waited for; only looked for where nothing ends. ``handed_back``: jobs of kinds
     that no live worker runs; only looked for where something was put off.
@@ -209,6 +219,7 @@ class Facts:
     lock: Blocker | None = None
     handed_back: Sequence[HandedBack] = ()
     unread: tuple[Unread, ...] = ()
+    no_writes: NoWrites | None = None
 
     def age_s(self, at: datetime | None) -> float:
         """Seconds since then; 0 for None and for what is to come."""

@@ -27,6 +27,7 @@ from queueapp.jobs.verdict.facts import (
     Holding,
     Hour,
     Line,
+    NoWrites,
     Running,
     Suspect,
     System,
@@ -84,7 +85,7 @@ class _Reader:
         """Read all parts."""
         bound_reads(self._database, seconds=READING_S)
         first = self._part("switches", self._switches)
-        now, controls = first or (database_now(self._database), None)
+        now, controls, no_writes = first or (database_now(self._database), None, None)
         self._days = days_around(now, now)
         seen = self._part("workers", self._signs, now)
         if seen and not seen.all_known:
@@ -112,6 +113,7 @@ class _Reader:
             system=self._part("system", self._system),
             lock=self._lock(line, now, thresholds),
             handed_back=self._handed_back(seen, controls, hour, now),
+            no_writes=no_writes,
         )
         if late := _late(facts):
             self._unread.append(late)
@@ -123,9 +125,12 @@ class _Reader:
             self._unread.append(Unread(name, reading.reason))
         return reading.value
 
-    def _switches(self) -> tuple[datetime, Controls]:
+    def _switches(self) -> tuple[datetime, Controls, NoWrites | None]:
         row: Any = run(self._database, statements.SWITCHES, switches=SWITCH_EVENTS, since=None)[0]
-        return row.now, read_switches(row.switches or ())
+        no_writes = NoWrites.READ_ONLY if row.read_only else None
+        if row.in_recovery:
+            no_writes = NoWrites.STANDBY
+        return row.now, read_switches(row.switches or ()), no_writes
 
     def _signs(self, now: datetime) -> Signs:
         found, all_known = signs(self._database, now)

@@ -34,6 +34,8 @@ _RECENT = f"created_at > statement_timestamp() - interval '{RECENT_S} s'"
 SWITCHES = f"""
 SELECT statement_timestamp() AS now,
   set_config('plan_cache_mode', 'force_custom_plan', true) AS planned,
+  current_setting('transaction_read_only')::boolean AS read_only,
+  pg_is_in_recovery() AS in_recovery,
   (SELECT jsonb_agg(s) FROM ({LATEST}) s) AS switches
 """
 

@@ -17,6 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Role, access
+from queueapp.auth.principal import LOCAL
 from queueapp.commands.demo.incidents import clear, make
 from queueapp.commands.demo.incidents.catalogue import INCIDENTS
 from queueapp.commands.demo.incidents.lock import workers_wait
@@ -229,7 +230,7 @@ def test_a_drill_takes_no_more_clicks_than_promised(name: str, page: Page, walk:
 def test_a_flood_of_more_than_an_operator_may_move_takes_three_clicks(
     page: Page, walk: Walk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "LOCAL", replace(access.LOCAL, role=Role.OPERATOR))
+    monkeypatch.setattr(access, "LOCAL", replace(LOCAL, role=Role.OPERATOR))
     assert walk("runaway, held", Operator(page)) <= 3
 
 

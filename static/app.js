@@ -102,10 +102,13 @@ function sayAgain() {
 
 // The question of an operation: the button that had the focus goes with it.
 let answered = false;
+let actedAt = -Infinity;
 
 document.addEventListener("htmx:config:request", (event) => {
   const { ctx } = event.detail;
   if (ctx.sourceElement?.id === "begin") answered = true;
+  // Another web process may have read what it shows a moment before.
+  if (Date.now() < actedAt + 2000) ctx.request.headers["Queue-Acted"] = "1";
   if (!isPoll(ctx)) return;
   if (ctx.sourceEvent?.type === "every" && isIdle()) return event.preventDefault();
   refresh.at = Date.now();
@@ -118,6 +121,7 @@ document.addEventListener("htmx:config:request", (event) => {
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const { status, headers } = ctx.response ?? {};
+  if (ctx.request.method === "POST" && status < 400 && ctx.sourceElement?.closest("dialog")) actedAt = Date.now();
   // What one's own act came to is shown as well: no poll may bring back what was read before it.
   if (!isPoll(ctx) && !(status < 400 && headers.has("Queue-As-Of"))) return;
   if (isPoll(ctx) && status < 400) showReadOnly(headers.get("Queue-Read-Only") ?? "");

@@ -9,6 +9,7 @@ from __future__ import annotations
 from flask import Flask
 
 from queueapp.console import (
+    anew,
     banner,
     errors,
     failures,
@@ -30,6 +31,7 @@ def init_app(app: Flask) -> None:
     app.jinja_env.globals["group_address"] = errors.group_address
     app.jinja_env.globals["kind_address"] = kinds.kind_address
     filters.init_app(app)
+    anew.init_app(app)
     frame.init_app(app)
     banner.init_app(app)
     overview.init_app(app)

@@ -8,13 +8,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.auth import Permission, permits
 from queueapp.console import back
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
+from queueapp.console.anew import read_anew
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.outcomes import Switched
 from queueapp.console.workers import (
     ICONS,
     TONES,
-    shared_roll,
     story_of,
     worker_asked_for,
 )
@@ -48,7 +48,7 @@ def drain() -> AnyResponse:
     if draining.asked(session, found.name) is None:
         draining.ask(session, found.name, **how)
     session.commit()
-    shared_roll().forget()
+    read_anew()
     return done_with(Switched("drain"), _page(found))
 
 

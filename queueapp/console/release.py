@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp.auth import Permission, permits
 from queueapp.console import back
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
+from queueapp.console.anew import read_anew
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, again, shown
@@ -22,7 +23,6 @@ from queueapp.console.outcomes import Done
 from queueapp.console.workers import (
     ICONS,
     TONES,
-    shared_roll,
     story_of,
     worker_asked_for,
 )
@@ -65,7 +65,7 @@ def release() -> AnyResponse:
             return _ask(name, again(error, "alive"), job_id=_job(request.form))
     moved = transitions.release_claims(session, claims, holder=name, **how_it_is_done())
     session.commit()
-    shared_roll().forget()
+    read_anew()
     return done_with(Done.of("release", moved, asked_for=len(claims)), url_for(".workers_page"))
 
 

@@ -14,14 +14,12 @@ from flask import Response, request, url_for
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
-from queueapp import judgement
-from queueapp.application import this_app
 from queueapp.auth import Permission, permits
-from queueapp.console import back, banner, overview
+from queueapp.console import back, banner
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
+from queueapp.console.anew import read_anew
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
-from queueapp.console.inventory import shared_kinds
 from queueapp.console.kinds import glance_at, known_kind
 from queueapp.console.outcomes import Switched
 from queueapp.errors import BadRequest, PageNotFound, QueueError
@@ -147,7 +145,7 @@ def _switch(verb: str, kind: str | None) -> AnyResponse:
     _refuse_if_moved(session, verb, kind, int(seen))
     _WRITE[verb](session, *([kind] if kind else ()), **how)
     session.commit()
-    _forget()
+    read_anew()
     return done_with(Switched(verb), _default(kind))
 
 
@@ -211,9 +209,3 @@ def _minutes(name: str) -> int | None:
     if not _MINUTES.fullmatch(text) or int(text) > LONGEST_MINUTES:
         raise Unfit(name, f"this is a whole number of minutes, {LONGEST_MINUTES:,} at most")
     return int(text)
-
-
-def _forget() -> None:
-    """What all tabs share shows it at once."""
-    for shared in (judgement.shared(this_app()), overview.shared(this_app()), shared_kinds()):
-        shared.forget()

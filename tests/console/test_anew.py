@@ -34,7 +34,12 @@ def other(session: Session, database_url: str) -> Iterator[FlaskClient]:
     ("path", "form", "before", "after"),
     [
         ("/pause", {"reason": "migration"}, "Nothing is paused or on hold", "paused by user:local"),
-        ("/kinds/demo.echo/hold", {"reason": "down"}, "demo.echo Hold Return", "On hold by user:local"),
+        (
+            "/kinds/demo.echo/hold",
+            {"reason": "down"},
+            "demo.echo Hold Return",
+            "On hold by user:local",
+        ),
     ],
 )
 def test_the_page_after_an_act_shows_it_in_another_process_too(

@@ -281,6 +281,18 @@ def test_held_kinds_count_by_their_due_jobs(scene: Scene) -> None:
     assert found.first.step.paths[0] == "/kinds/demo.echo"
 
 
+def test_a_hold_does_not_hide_that_nobody_is_there_to_run_its_jobs(scene: Scene) -> None:
+    scene.worker(stopped=20)
+    control.hold_kind(scene.session, ECHO, actor="user:bo", reason="provider down")
+    make_job(scene.session, Status.HELD, available_at=ago(500), held_for="kind")
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert rules(found) == ["paused"]
+    assert "1 of its jobs is due; no worker is alive to run them." in found.first.sentence
+
+
 def test_a_hold_whose_jobs_nobody_has_moved_yet_is_no_health(scene: Scene) -> None:
     scene.worker()
     for _ in range(3):
@@ -572,6 +584,7 @@ def test_the_third_death_ends_it_and_is_told_still(scene: Scene, session: Sessio
 
     assert "3 workers vanished" in found.first.sentence
     assert "ended failed" in found.first.sentence
+    assert found.level is Level.AMBER, "it takes no worker any more"
     session.execute(sa.text("UPDATE jobs SET finished_at = now() - interval '2 hours'"))
     session.commit()
     assert "worker_killer" not in rules(judged(scene))

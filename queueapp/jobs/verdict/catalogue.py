@@ -80,9 +80,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "worker_killer",
         "Worker killer",
-        _RED,
+        _EITHER,
         "A job ran in two workers or more when they vanished, the last of them within the hour, and"
-        " has never failed with an error.",
+        " has never failed with an error; amber once every such job has ended failed.",
         "Hold or cancel the job before it takes the next worker.",
         ("job_id", "kind", "status", "times", "holders", "last_at", "more_jobs"),
         ("suspects", "signs"),

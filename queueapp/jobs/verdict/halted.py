@@ -118,6 +118,8 @@ def paused(facts: Facts) -> Said | None:
     parts = [_pause(facts, pause)] if pause else []
     parts += [_hold(facts, one) for one in held[:1]]
     parts += [found] if pause and (found := locked(facts)) else []
+    if held and pause is None and _nobody(facts):
+        parts.append("no worker is alive to run them")
     if len(held) > 1:
         parts.append(f"{counted(len(held) - 1, 'more kind')} on hold with jobs that wait")
     first = pause or controls.latest.get(f"kind:{held[0].kind}" if held else "")

@@ -20,13 +20,16 @@ def worker_killer(facts: Facts) -> Said | None:
     guilty = [one for one in facts.suspects if _has_killed(facts, one)]
     if not guilty:
         return None
+    guilty.sort(key=lambda one: one.status == "failed")
     first = guilty[0]
     gone = _vanished(facts, first)
     more = f"; so did {counted(len(guilty) - 1, 'more job')}" if guilty[1:] else ""
     has_failed = first.status == "failed"
+    # What has ended takes no worker any more, until somebody retries it.
+    is_over = all(one.status == "failed" for one in guilty)
     asked = f"; it was asked to stop {span(facts.age_s(first.asked_at))} ago"
     return Said(
-        Level.RED,
+        Level.AMBER if is_over else Level.RED,
         f"Job {first.id} ({first.kind}) was running when {counted(len(gone), 'worker')}"
         f" vanished, the last one {span(facts.age_s(first.last_at))} ago; its handler never came"
         f" to report an error{', and it has ended failed' if has_failed else ''}"

@@ -20,6 +20,7 @@ const refresh = {
   heard: Date.now(), heardAt: $("#badge")?.dataset.clock, // of the verdict
   isOlder: false, // than what is shown: the last answer
   isHeld: false, // back from the page, for somebody reads the log: some answer
+  refusal: null, // the notice of it, while polls are refused
 };
 const apart = () => (document.hidden ? HIDDEN_WAIT : (Number(pace) || 5) * 1000);
 
@@ -59,8 +60,9 @@ function succeeded(holds, asOf, clock, verdict) {
     showVerdict(verdict);
   }
   if (refresh.failures) report("connection", "The connection is back.");
+  refresh.refusal?.remove();
   const next = Number(pace) ? Date.now() + pace * 1000 - 500 : 0;
-  Object.assign(refresh, { failures: 0, next });
+  Object.assign(refresh, { failures: 0, next, refusal: null });
   const isStale = refresh.isOlder && Date.now() + refresh.clock - Date.parse(asOf) > 3 * apart();
   if (!refresh.isOlder) refresh.clock = Date.parse(asOf) - Date.now();
   if (!shown) return;
@@ -74,13 +76,23 @@ function showStale(isStale) {
   for (const part of [$("#as-of"), panel()]) part.toggleAttribute("data-stale", isStale);
 }
 
-function failed(status, retryAfter) {
+// Once for all that are refused in a row: who may, in the server's own notice.
+const REFUSALS = { 401: "signed out", 403: "not allowed any more", 404: "it is gone" };
+function showRefusal(said) {
+  const notice = new DOMParser().parseFromString(said, "text/html").querySelector(".notice");
+  if (!notice || refresh.refusal) return;
+  refresh.refusal = document.importNode(notice, true);
+  $("#notice").replaceChildren(refresh.refusal);
+}
+
+function failed(status, retryAfter, said) {
   if (status === 304 || !panel()) return;
   const wait = Math.max(Number(retryAfter) || 0, WAITS[Math.min(refresh.failures, 3)]);
   const seconds = Math.round(wait * (0.9 + Math.random() * 0.2));
   refresh.next = Date.now() + seconds * 1000;
   if (!refresh.failures++) say($("#alarm"), "The last refresh failed. What is shown may be old.");
-  const why = status === 403 ? "not allowed any more" : status === 404 ? "it is gone" : "no answer";
+  const why = REFUSALS[status] ?? "no answer";
+  if (status === 401 || status === 403) showRefusal(said);
   $("#as-of-note").textContent = `· ${why}, retrying in ${seconds} s`;
   showStale(true);
   // Nobody has looked for ten seconds and more: what the tab says of the queue is not known any more.
@@ -126,7 +138,7 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (!isPoll(ctx) && !(status < 400 && headers.has("Queue-As-Of"))) return;
   if (isPoll(ctx) && status < 400) showReadOnly(headers.get("Queue-Read-Only") ?? "");
   if (status < 400) succeeded(holdsBack(ctx), ...["Queue-As-Of", "Queue-Clock", "Queue-Verdict"].map((name) => headers.get(name)));
-  else failed(status, headers.get("Retry-After"));
+  else failed(status, headers.get("Retry-After"), ctx.text);
 });
 // A panel that could not be had, or is older, stays as it was; no notice for each failed poll.
 document.addEventListener("htmx:before:swap", (event) => {

@@ -180,6 +180,13 @@ document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
 addEventListener("online", () => refresh.paused || refreshNow());
+// Without a network nothing is asked: a failure that is known before the first one.
+addEventListener("offline", () => {
+  if (refresh.paused || !panel()?.matches("[hx-trigger^=every]")) return;
+  if (!refresh.failures++) say($("#alarm"), "There is no network. What is shown may be old.");
+  $("#as-of-note").textContent = "· offline, goes on with the network";
+  showStale(true);
+});
 addEventListener("scrollend", () => {
   if (!panel()?.matches(".events[data-live]") || refresh.failures) return;
   $("#as-of-note").textContent = isReadingLog() ? "· waits while you read" : "";

@@ -17,6 +17,7 @@ from queueapp.auth import Permission, permits
 from queueapp.console.actions import REASON_LENGTH
 from queueapp.console.answers import answer, in_history, timer_life_s, wants_panel
 from queueapp.console.appearance import shown_status
+from queueapp.console.as_json import causes_as_json
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import has_empty_fields
 from queueapp.console.failures import Failures, shared_failures
@@ -150,6 +151,7 @@ def _causes(look: Failures, kind: str) -> Mapping[str, Any]:
     shown, number = groups.value or ([], 0)
     return {
         "kind": kind,
+        "as_json": causes_as_json(kind),
         "window": looked,
         "line": waits,
         "deploy": deploy.value,

@@ -17,6 +17,7 @@ from queueapp.api.export import CSV, NDJSON, Form, Rows, Seen, read_pages, send
 from queueapp.auth import Permission, permits
 from queueapp.console import preferences
 from queueapp.console.answers import answer, in_history, wants_panel
+from queueapp.console.as_json import events_as_json
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
 from queueapp.console.criteria import (
@@ -143,6 +144,7 @@ def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Map
         "rows": rows,
         "canaries": ends_of(session, rows),
         "first_page": before is None,
+        "as_json": events_as_json(criteria.where, is_empty=not rows),
         "job_events": JOB_EVENTS,
         "control_events": CONTROL_EVENTS,
         "scan_limit": queries.SCAN_LIMIT,

@@ -16,6 +16,7 @@ from queueapp.application import this_app
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.appearance import IN_ROWS, Moment, buttons_of, moment_of, shown_status
+from queueapp.console.as_json import jobs_as_json
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import Criteria, parse_id, read_criteria, read_place, unread_place
 from queueapp.console.filters import UNKNOWN, at_least, count
@@ -112,6 +113,7 @@ def _context(
         "tabs": TABS,
         "holds": _holds(session, criteria),
         "kind": criteria.where.kind,
+        "as_json": jobs_as_json(criteria.where),
         "holds_shown": HOLDS_SHOWN,
         **_numbers(session, criteria, known, begun=begun),
         "scan_limit": queries.SCAN_LIMIT,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from flask import Flask, Response, current_app
+from flask import Flask, Response, current_app, url_for
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
@@ -128,6 +128,8 @@ def _of_one(
     found = roll.value.named(name) if roll.value else None
     return {
         "worker_name": name,
+        # No address of the API names one with a slash in it.
+        "worker_json": None if "/" in name else url_for("api_workers.show", worker=name),
         "roll": roll,
         "worker": found,
         "story": story_of(found, now) if found else "",

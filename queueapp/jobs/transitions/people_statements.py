@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from queueapp.jobs.seen import AS_SEEN
 from queueapp.jobs.status import Verb, sources
 
 # A due time this near to what a delay leads to is the same one.
@@ -30,6 +31,7 @@ WITH target AS MATERIALIZED (
   FROM (
     SELECT * FROM jobs j
     WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({statuses}) AND ({guard})
+      AND ({AS_SEEN})
     ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
   ) j
 ),

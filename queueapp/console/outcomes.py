@@ -22,6 +22,7 @@ _CLONED = re.compile(r"clone\.([1-9]\d{0,17})", re.ASCII)
 _DID = {
     "retry": "Retrying", "cancel": "Cancelled", "release": "Released", "hold": "Held",
     "unhold": "Unheld", "run-now": "Made due", "reschedule": "Rescheduled",
+    "due-at-once": "That time has passed, so due at once:",
 }  # fmt: skip
 _REFUSED = {
     "release": "no longer the claim that you saw, or locked just now",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from flask import Response, request, url_for
@@ -41,8 +42,13 @@ def reschedule(job_id: int) -> AnyResponse:
     how["seen"] = marks.seen([job_id])
     moved = transitions.one_unless_there(transitions.reschedule, session, job_id, **how)
     session.commit()
-    done = Done.of("reschedule", [moved] if moved else [], asked_for=1)
+    verb = "due-at-once" if moved and _has_passed(how["available_at"]) else "reschedule"
+    done = Done.of(verb, [moved] if moved else [], asked_for=1)
     return done_with(done, url_for(".job", job_id=job_id))
+
+
+def _has_passed(due: datetime | None) -> bool:
+    return due is not None and due <= queries.database_now(db.session())
 
 
 def _ask(job_id: int, form: Form = FRESH) -> Response:

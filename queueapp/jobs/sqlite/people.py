@@ -139,7 +139,9 @@ def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Mo
     if given["only_if_changed"] and not _changes(row, given):
         return None
     due = given["available_at"]
-    if due is None:
+    if due is not None:
+        due = max(due, clock())
+    else:
         due = row.available_at if given["delay_s"] is None else after(given["delay_s"])
     place = {
         "priority": row.priority if given["priority"] is None else given["priority"],
@@ -156,7 +158,8 @@ def _changes(row: Row[Any], given: Parameters) -> bool:
     if given["priority"] not in (None, row.priority):
         return True
     if asked is not None:
-        return asked != due
+        now = clock()
+        return due > now if asked <= now else asked != due
     if delay_s is None:
         return False
     ahead_s = (due - clock()).total_seconds()

@@ -125,6 +125,8 @@ def reschedule(
 ) -> list[Moved]:
     """Move waiting jobs in the line. ``available_at`` wins over ``delay_s`` (0: due now).
 
+    A time that has passed is now: only whoever has been due for longer is ahead.
+
     ``only_if_changed`` leaves out those that are there already.
     """
     how = {

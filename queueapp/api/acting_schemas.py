@@ -57,7 +57,10 @@ class RescheduleBody(_Body):
 
     available_at: Annotated[
         Due,
-        Field(description="When it is to be due, with an offset; not beside `delay`."),
+        Field(
+            description="When it is to be due, with an offset; not beside `delay`. A time that has"
+            " passed is now."
+        ),
     ] = _NOT_SENT
     delay: Annotated[Delay, Field(description="Seconds from now until it is due; 0: now.")] = (
         _NOT_SENT

@@ -155,7 +155,11 @@ class OperationBody(_Body):
     filter: Annotated[OperationFilter, _says("Which jobs.")]
     reason: _Why
     available_at: Annotated[
-        Due, _says("Of a reschedule: when they are to be due; not beside `delay`.")
+        Due,
+        _says(
+            "Of a reschedule: when they are to be due; not beside `delay`. A time that has passed"
+            " is now."
+        ),
     ] = _NOT_SENT
     delay: Annotated[
         Delay, _says("Of a reschedule: seconds from when each is moved until it is due.")

@@ -84,7 +84,7 @@ def unhold(job_ids: Sequence[int], reason: str | None) -> None:
 @click.command()
 @_over_jobs
 @click.option("--delay", type=Duration(), help="Due this long from now: 90, 5m, 1h; 0 is now.")
-@click.option("--at", "available_at", type=Instant(), help="Due at this moment.")
+@click.option("--at", "available_at", type=Instant(), help="Due at this moment; past: now.")
 @click.option("--priority", type=PRIORITY, metavar="N", help="Higher runs first.")
 @with_appcontext
 def reschedule(

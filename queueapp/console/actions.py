@@ -14,7 +14,7 @@ from flask import Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.console import back
+from queueapp.console import back, marks
 from queueapp.console.appearance import buttons_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import parse_id
@@ -25,6 +25,7 @@ from queueapp.extensions import db
 from queueapp.jobs import operations, queries, transitions
 from queueapp.jobs.failure import printable
 from queueapp.jobs.operations.verbs import Bulk
+from queueapp.jobs.seen import Seen
 
 # What a job is rescheduled to has a form of its own.
 VERBS = ("retry", "run-now", "hold", "unhold", "cancel")
@@ -43,7 +44,7 @@ def ask(job_id: int, verb: str) -> AnyResponse:
 @bp.post("/jobs/<int:job_id>/<verb>")
 @permits(Permission.ACT)
 def act(job_id: int, verb: str) -> AnyResponse:
-    """Do ``verb`` to one job; a job that does not allow it is an error."""
+    """Do ``verb`` to one job; one that does not allow it, or has moved on, is an error."""
     bulk, session = _known(verb), db.session()
     try:
         how = _how(verb)
@@ -51,6 +52,7 @@ def act(job_id: int, verb: str) -> AnyResponse:
         return _ask_one(verb, job_id, refilled(error))
     # What is due already has nothing to be done to it.
     one = transitions.one_unless_there if verb == "run-now" else transitions.one
+    how["seen"] = marks.seen([job_id])
     moved = one(bulk.move, session, job_id, **bulk.how, **how)
     session.commit()
     done = Done.of(verb, [moved] if moved else [], asked_for=1)
@@ -69,16 +71,22 @@ def ask_many() -> AnyResponse:
 @bp.post("/jobs/bulk")
 @permits(Permission.ACT)
 def act_on_many() -> AnyResponse:
-    """Do the verb to the ticked jobs that allow it, and say how many did not."""
+    """Do the verb to the ticked jobs that allow it and stand as the question said they do.
+
+    The answer says how many did not.
+    """
     verb, ids = request.form.get("verb", ""), _ids(request.form.getlist("id"))
     bulk, left, session = _known(verb), _left(), db.session()
+    seen = marks.seen(ids)
     try:
         how = _how(verb)
     except Unfit as error:
         return _ask(verb, ids, url_for(".jobs"), refilled(error), left=left)
-    moved = bulk.move(session, ids, **bulk.how, **how)
+    moved = bulk.move(session, ids, **bulk.how, **how, seen=seen)
     session.commit()
-    return done_with(Done.of(verb, moved, asked_for=len(ids) + left), url_for(".jobs"))
+    late = len(ids) - len(moved) if seen else 0
+    done = Done.of(verb, moved, asked_for=len(ids) + left, moved_on=late)
+    return done_with(done, url_for(".jobs"))
 
 
 def _known(verb: str) -> Bulk:
@@ -143,6 +151,7 @@ def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: i
         verb=verb,
         ids=ids,
         able=able,
+        marks={job.id: marks.written(job.id, Seen.of(job)) for job in able},
         unable=[(job, shown_status(job, now)) for job in found if job not in able],
         missing=len(ids) - len(found),
         held_kinds=sorted({job.kind for job in found if job.held_for == "kind"})[:3],

@@ -40,7 +40,10 @@ def shown_status(job: Job, now: datetime) -> str:
 def moment_of(job: Job, now: datetime) -> Moment:
     """What a reader of a list wants to know about time."""
     if job.status == Status.QUEUED:
-        return Moment("due in" if job.available_at > now else "waiting", job.available_at)
+        if job.available_at > now:
+            return Moment("due in", job.available_at)
+        # Due before it was there, it waits since it is there.
+        return Moment("waiting", max(job.available_at, job.created_at))
     if job.status == Status.RUNNING:
         return Moment("running" if job.started_at else "claimed", job.started_at or job.claimed_at)
     if job.status in FINAL:

@@ -1,4 +1,4 @@
-"""What an action came to, short enough for an address: ``retry.3.0.1``. Pure.
+"""What an action came to, short enough for an address: ``retry.3.0.1``, or ``.2`` behind it. Pure.
 
 Numbers and a known verb only: an address that somebody sends can show nothing of their own words.
 """
@@ -14,12 +14,15 @@ from queueapp.console.filters import plural
 from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import Moved
 
-_WRITTEN = re.compile(r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
+_WRITTEN = re.compile(
+    r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?:\.([1-9]\d{0,3}))?", re.ASCII
+)
 _CLONED = re.compile(r"clone\.([1-9]\d{0,17})", re.ASCII)
 
 _DID = {
     "retry": "Retrying", "cancel": "Cancelled", "release": "Released", "hold": "Held",
     "unhold": "Unheld", "run-now": "Made due", "reschedule": "Rescheduled",
+    "due-at-once": "That time has passed, so due at once:",
 }  # fmt: skip
 _REFUSED = {
     "release": "no longer the claim that you saw, or locked just now",
@@ -38,18 +41,23 @@ _SWITCHED = {
 
 @dataclass(frozen=True)
 class Done:
-    """``moved``: done at once; ``stopping``: running, asked to stop; ``refused``: left alone."""
+    """``moved``: done at once; ``stopping``: running, asked to stop; ``refused``: left alone.
+
+    ``moved_on``: left alone too, for they stand no more as the question said.
+    """
 
     verb: str
     moved: int
     stopping: int
     refused: int
+    moved_on: int = 0
 
     @classmethod
-    def of(cls, verb: str, moved: Sequence[Moved], *, asked_for: int) -> Done:
+    def of(cls, verb: str, moved: Sequence[Moved], *, asked_for: int, moved_on: int = 0) -> Done:
         """Sum up what the verb answered."""
         stopping = sum(one.event == Event.CANCEL_REQUESTED for one in moved)
-        return cls(verb, len(moved) - stopping, stopping, asked_for - len(moved))
+        refused = asked_for - len(moved) - moved_on
+        return cls(verb, len(moved) - stopping, stopping, refused, moved_on)
 
     @classmethod
     def read(cls, text: str) -> Done | None:
@@ -57,15 +65,16 @@ class Done:
         match = _WRITTEN.fullmatch(text)
         if match is None or match[1] not in _DID:
             return None
-        return cls(match[1], *map(int, match.groups()[1:]))
+        return cls(match[1], *(int(number or 0) for number in match.groups()[1:]))
 
     def __str__(self) -> str:
-        return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}"
+        late = f".{self.moved_on}" if self.moved_on else ""
+        return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}{late}"
 
     @property
     def is_complete(self) -> bool:
         """Whether every job asked for was moved."""
-        return not self.refused
+        return not self.refused and not self.moved_on
 
     @property
     def sentence(self) -> str:
@@ -74,6 +83,12 @@ class Done:
         parts = [f"{did} {plural(self.moved, 'job')}"] if self.moved else []
         if self.stopping:
             parts.append(f"Asked {plural(self.stopping, 'running job')} to stop")
+        if self.moved_on:
+            were = "was" if self.moved_on == 1 else "were"
+            parts.append(
+                f"{self.moved_on} had moved on since you were asked, or {were} locked just now,"
+                f" and {were} left alone"
+            )
         if self.refused:
             were = "was" if self.refused == 1 else "were"
             why = _REFUSED.get(self.verb, _UNABLE)

@@ -41,7 +41,8 @@ def test_stats_count_by_status_and_say_how_long_the_first_has_waited(
     make_job(session, priority=9, available_at=None)
     session.execute(
         sa.text(
-            "UPDATE jobs SET available_at = clock_timestamp() - interval '90 s'"
+            "UPDATE jobs SET available_at = clock_timestamp() - interval '90 s',"
+            " created_at = clock_timestamp() - interval '90 s'"
             " WHERE id = (SELECT min(id) FROM jobs)"
         )
     )

@@ -98,7 +98,8 @@ def test_when_all_is_well_the_title_is_plain(console: Console, scene: Scene) -> 
 def test_the_numbers_of_the_moment_are_those_of_the_queue(
     console: Console, session: Session, scene: Scene
 ) -> None:
-    oldest = make_job(session, available_at=datetime.now(UTC) - timedelta(hours=2))
+    since = datetime.now(UTC) - timedelta(hours=2)
+    oldest = make_job(session, available_at=since, created_at=since)
     for status in Status:
         make_job(session, status)
     make_job(session, available_at=later())

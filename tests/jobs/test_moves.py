@@ -16,11 +16,11 @@ from queueapp.jobs import transitions
 from queueapp.jobs.backoff import Backoff, after_handback
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import MOVES, ROW_ONLY, WAITING, Event, Reason, Status, Verb, sources
-from queueapp.jobs.transitions import Held, NewJob, Outcome, Progress
+from queueapp.jobs.transitions import By, Held, NewJob, Outcome, Progress
 from tests.factories import HOLDER, make_job
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-PERSON = {"actor": "user:ana", "reason": "because", "via": "test"}
+PERSON: By = {"actor": "user:ana", "reason": "because", "via": "test"}
 WORKER = HOLDER.name
 
 # What a way does is told the job and the token of its latest attempt (any, if it had none).

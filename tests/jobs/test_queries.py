@@ -230,7 +230,8 @@ def test_what_the_depths_have_counted_is_not_counted_again(
 def test_depth_by_priority_splits_due_from_scheduled_and_names_the_oldest(
     session: Session,
 ) -> None:
-    oldest = make_job(session, priority=5, available_at=datetime.now(UTC) - SOON)
+    since = datetime.now(UTC) - SOON
+    oldest = make_job(session, priority=5, available_at=since, created_at=since)
     make_job(session, priority=5)
     make_job(session, priority=0, available_at=later())
     make_job(session, priority=0, available_at=later(), attempts=1)

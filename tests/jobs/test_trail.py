@@ -12,6 +12,7 @@ from queueapp.jobs import control, operations, queries, transitions
 from queueapp.jobs.queries import ActFilter, ActPage, Did, JobFilter, trail
 from queueapp.jobs.queries.acts import TO_QUEUE
 from queueapp.jobs.status import Status
+from queueapp.jobs.transitions import By
 from tests.factories import claim_one, make_job, outcome, token_of
 
 
@@ -24,7 +25,7 @@ def test_acts_of_people_are_told_with_verb_count_and_reason(session: Session) ->
     running = make_job(session, Status.RUNNING)
     waiting = make_job(session).id
     session.commit()
-    by = {"actor": "user:ana", "reason": "they are back", "via": "console"}
+    by: By = {"actor": "user:ana", "reason": "they are back", "via": "console"}
     transitions.requeue(session, failed, **by)
     session.commit()
     transitions.cancel(session, [waiting], actor="token:shop", reason="not wanted", via="api")

@@ -47,7 +47,8 @@ ORDER BY available_at, created_at, id LIMIT {limit}"""
 _DEPTH = """
 WITH RECURSIVE {priorities}
 SELECT p.priority, due.count AS due, later.count AS scheduled, tried.count AS retrying,
-  oldest.id AS oldest_id, oldest.kind AS oldest_kind, oldest.available_at AS oldest_at
+  oldest.id AS oldest_id, oldest.kind AS oldest_kind,
+  greatest(oldest.available_at, oldest.created_at) AS oldest_at
 FROM priorities p
 CROSS JOIN LATERAL (SELECT count(*) FROM ({due}) d) due
 CROSS JOIN LATERAL (SELECT count(*) FROM ({later}) l) later
@@ -60,7 +61,7 @@ ORDER BY p.priority DESC LIMIT {most}
     due=_OF_PRIORITY.format(columns="1", side="<=", limit="%(bound)s"),
     later=_OF_PRIORITY.format(columns="1", side=">", limit="%(bound)s"),
     soonest=_OF_PRIORITY.format(columns="attempts", side=">", limit=TRIED_LIMIT),
-    oldest=_OF_PRIORITY.format(columns="id, kind, available_at", side="<=", limit="1"),
+    oldest=_OF_PRIORITY.format(columns="id, kind, available_at, created_at", side="<=", limit="1"),
     most=_MOST_PRIORITIES,
 )
 
@@ -70,7 +71,8 @@ class PriorityDepth:
     """What waits at one priority; counts stop at COUNT_LIMIT + 1.
 
     ``retrying``: among the TRIED_LIMIT scheduled ones that come due first. ``oldest_*``: the first
-    in line, None when nothing is due.
+    in line and since when it waits, None when nothing is due. A job that was due before it was
+    there waits since it is there.
     """
 
     priority: int

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row
 
+from queueapp.jobs.seen import Seen
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import after, clock, clock_text
@@ -43,7 +44,8 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
     def register(decide: _Decide) -> _Decide:
         @instead_of(statement, writes=True)
         def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-            rows = fetch(connection, target, **given)
+            found = fetch(connection, target, **given)
+            rows = [row for row in found if _is_as_seen(row, given)]
             decided = [(row, decide(row, given, nth, len(rows))) for nth, row in enumerate(rows)]
             moves = [(row, move) for row, move in decided if move is not None]
             for row, move in moves:
@@ -61,6 +63,13 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
         return decide
 
     return register
+
+
+def _is_as_seen(row: Row[Any], given: Parameters) -> bool:
+    if given["seen_statuses"] is None:
+        return True
+    seen = (_mine(row, given, f"seen_{name}") for name in ("statuses", "at", "priorities"))
+    return tuple(seen) == astuple(Seen.of(row))
 
 
 def _write(connection: Connection, job_id: int, sets: dict[str, Any]) -> None:
@@ -130,7 +139,9 @@ def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Mo
     if given["only_if_changed"] and not _changes(row, given):
         return None
     due = given["available_at"]
-    if due is None:
+    if due is not None:
+        due = max(due, clock())
+    else:
         due = row.available_at if given["delay_s"] is None else after(given["delay_s"])
     place = {
         "priority": row.priority if given["priority"] is None else given["priority"],
@@ -147,7 +158,8 @@ def _changes(row: Row[Any], given: Parameters) -> bool:
     if given["priority"] not in (None, row.priority):
         return True
     if asked is not None:
-        return asked != due
+        now = clock()
+        return due > now if asked <= now else asked != due
     if delay_s is None:
         return False
     ahead_s = (due - clock()).total_seconds()

@@ -181,7 +181,7 @@ _LATER = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='>'
 _TRIED = f"""
 SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns="attempts", side=">")}) WHERE attempts > 0
 """
-_OLDEST = _OF_PRIORITY.format(columns="id, kind, available_at", side="<=")
+_OLDEST = _OF_PRIORITY.format(columns="id, kind, available_at, created_at", side="<=")
 
 
 @instead_of(depth._DEPTH)
@@ -196,7 +196,8 @@ def _depth(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
             for statement, limit in ((_DUE, bound), (_LATER, bound), (_TRIED, depth.TRIED_LIMIT))
         ]
         oldest = fetch(connection, _OLDEST, limit=1, **where)
-        depths.append((row.priority, *counts, *(oldest[0] if oldest else (None, None, None))))
+        told = [(one.id, one.kind, max(one.available_at, one.created_at)) for one in oldest]
+        depths.append((row.priority, *counts, *(told[0] if told else (None, None, None))))
     return made(names, depths)
 
 

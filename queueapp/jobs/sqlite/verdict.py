@@ -27,8 +27,9 @@ FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 _DUE = f"SELECT count(*) AS n FROM ({_OF_PRIORITY.format(columns='1', side='<=')})"
 _HEAD = _OF_PRIORITY.format(columns="id, kind, available_at, created_at", side="<=")
 _HELD = """
-SELECT count(*) AS n, min(available_at) AS at FROM (
-  SELECT available_at FROM jobs WHERE status = 'held' AND held_for = 'kind' AND kind = :kind
+SELECT count(*) AS n, min(since_at) AS at FROM (
+  SELECT available_at, max(available_at, created_at) AS since_at FROM jobs
+  WHERE status = 'held' AND held_for = 'kind' AND kind = :kind
   LIMIT :limit) WHERE available_at <= :now
 """
 _ENDED = """

@@ -175,7 +175,7 @@ def _claim(
             "id": row.id, "attempts": row.attempts + 1, "me": given["me"], "token": token,
             "claimed_at": now, "expires_at": after(lease), "started_at": now if started else None,
         })  # fmt: skip
-        waited = round((now - row.available_at).total_seconds() * 1000)
+        waited = round((now - max(row.available_at, row.created_at)).total_seconds() * 1000)
         events.append(
             event_of(
                 row, "claimed", actor=given["me"], from_status="queued", to_status="running",

@@ -17,6 +17,7 @@ from uuid import UUID
 from queueapp.jobs import on_behalf
 from queueapp.jobs.database import Database, run, wake_on_commit
 from queueapp.jobs.failure import described
+from queueapp.jobs.seen import Seen, parameters_of
 from queueapp.jobs.status import Event, HeldFor, Status
 from queueapp.jobs.transitions import people_statements as statements
 
@@ -32,12 +33,17 @@ class Moved:
 
 
 class By(TypedDict, total=False):
-    """Who moves jobs, why, by which surface, and in which operation over many jobs."""
+    """Who moves jobs, why, by which surface, and in which operation over many jobs.
+
+    ``seen``: how each of the jobs stood when it was asked about; what stands otherwise is left
+    alone.
+    """
 
     actor: Required[str]
     reason: str | None
     via: str | None
     operation: str | None
+    seen: Mapping[int, Seen] | None
 
 
 _NOT_SAID = dict.fromkeys(("reason", "via", "operation"))
@@ -118,6 +124,8 @@ def reschedule(
     **by: Unpack[By],
 ) -> list[Moved]:
     """Move waiting jobs in the line. ``available_at`` wins over ``delay_s`` (0: due now).
+
+    A time that has passed is now: only whoever has been due for longer is ahead.
 
     ``only_if_changed`` leaves out those that are there already.
     """
@@ -205,6 +213,7 @@ def _apply(
     # The lines of an operation tell of its requests; one in each job's would say nothing more.
     request = {} if parameters.get("operation") else on_behalf.told()
     given = {**_NOT_SAID, **parameters, "request": json.dumps(request)}
+    given |= parameters_of(given.pop("seen", None), ids)
     rows = run(database, statement, **given, ids=list(ids))
     return [
         Moved(row.id, Event(row.event), Status(row.from_status), Status(row.to_status))

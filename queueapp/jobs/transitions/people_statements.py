@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from queueapp.jobs.seen import AS_SEEN
 from queueapp.jobs.status import Verb, sources
 
 # A due time this near to what a delay leads to is the same one.
@@ -30,6 +31,7 @@ WITH target AS MATERIALIZED (
   FROM (
     SELECT * FROM jobs j
     WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({statuses}) AND ({guard})
+      AND ({AS_SEEN})
     ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
   ) j
 ),
@@ -107,23 +109,28 @@ _PLACES = """jsonb_build_object('priority', j.priority, 'available_at', j.availa
 
 # A delay counts from now, so the second click of two asks for a moment a little later: what is due
 # within two seconds of that, as long as a click may wait for the first one, has nothing to change.
-# What is due already is due now: moved, it would lose its place in the line.
+# What is due already is due now: moved, it would lose its place in the line. A time that has passed
+# is now as well.
 _CHANGES = """NOT %(only_if_changed)s::boolean
     OR j.priority <> %(priority)s::smallint
-    OR j.available_at <> %(available_at)s::timestamptz
+    OR CASE WHEN %(available_at)s::timestamptz <= clock_timestamp()
+      THEN j.available_at > clock_timestamp()
+      ELSE j.available_at <> %(available_at)s::timestamptz END
     OR %(available_at)s::timestamptz IS NULL AND CASE WHEN %(delay_s)s::float8 = 0
       THEN j.available_at > clock_timestamp()
       ELSE j.available_at NOT BETWEEN
         clock_timestamp() + make_interval(secs => %(delay_s)s::float8 - {slack})
         AND clock_timestamp() + make_interval(secs => %(delay_s)s::float8 + {slack}) END"""
 
+# Nobody is put ahead of what has been due for longer by a time that has passed.
 RESCHEDULE = _statement(
     Verb.RESCHEDULE,
     guard=_CHANGES.format(slack=SAME_DELAY_S),
     sets="""
     priority = coalesce(%(priority)s::smallint, was.priority),
     available_at = coalesce(
-      %(available_at)s::timestamptz,
+      CASE WHEN %(available_at)s::timestamptz IS NOT NULL
+        THEN greatest(%(available_at)s::timestamptz, clock_timestamp()) END,
       clock_timestamp() + make_interval(secs => %(delay_s)s::float8),
       was.available_at)""",
     event="'rescheduled'",

@@ -126,7 +126,7 @@ _SETTLED_EVENTS = """
 _CLAIMED_EVENTS = """
   SELECT id, kind, 'claimed', 'queued', 'running', attempts, lease_token, %(me)s, NULL::text,
     jsonb_build_object('wait_ms',
-      round(extract(epoch FROM claimed_at - available_at) * 1000))
+      round(extract(epoch FROM claimed_at - greatest(available_at, created_at)) * 1000))
   FROM claimed"""
 
 _LOGGED = """

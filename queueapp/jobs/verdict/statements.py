@@ -101,10 +101,10 @@ SELECT statement_timestamp() AS now,
        count(cancel_requested_at) AS asked, min(cancel_requested_at) AS asked_at
      FROM running WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 3 LIMIT 200) k) AS kinds,
   (SELECT jsonb_agg(h) FROM (
-     SELECT f.kind, count(*) AS jobs, min(f.available_at) AS at FROM (
-       SELECT k.kind, j.available_at
+     SELECT f.kind, count(*) AS jobs, min(f.at) AS at FROM (
+       SELECT k.kind, j.available_at, greatest(j.available_at, j.created_at) AS at
        FROM unnest(%(held)s::text[]) AS k(kind) CROSS JOIN LATERAL (
-         SELECT j.available_at FROM jobs j
+         SELECT j.available_at, j.created_at FROM jobs j
          WHERE j.status = 'held' AND j.held_for = 'kind' AND j.kind = k.kind
          ORDER BY j.kind, j.id LIMIT {MOST_HELD + 1}) j
        LIMIT {MOST_HELD_IN_ALL}) f

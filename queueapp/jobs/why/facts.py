@@ -97,8 +97,9 @@ class Facts:
 
     @property
     def waited_s(self) -> float:
-        """How long the job has been due; negative before."""
-        return float((self.now - self.job.available_at).total_seconds())
+        """For how long the job has been there and due; negative before it is due."""
+        since = max(self.job.available_at, self.job.created_at)
+        return float((self.now - since).total_seconds())
 
 
 def read(database: Database, job_id: int, *, job_timeout_s: float, pooled: bool) -> Facts:

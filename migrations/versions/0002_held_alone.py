@@ -11,9 +11,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # Only held rows are in it: no claim, renewal or end of an attempt pays for it. While it is built,
-    # in one read of the table, moves wait, and no lock is asked for that readers would have to wait
-    # behind. CONCURRENTLY would wait for the oldest transaction of all, outside of ours.
+    # Only held rows are in it: no claim, renewal or end of an attempt pays for it. While it is
+    # built, in one read of the table, moves wait, and no lock is asked for that readers would have
+    # to wait behind. CONCURRENTLY would wait for the oldest transaction of all, outside of ours.
     op.execute(
         "CREATE INDEX ix_jobs_held_alone ON jobs (kind, id)"
         " WHERE status = 'held' AND held_for = 'job'"

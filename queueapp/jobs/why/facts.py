@@ -102,7 +102,7 @@ class Facts:
         return float((self.now - since).total_seconds())
 
 
-def read(database: Database, job_id: int, *, job_timeout_s: float, pooled: bool) -> Facts:
+def read(database: Database, job_id: int, *, job_timeout_s: float, pooled: bool = False) -> Facts:
     """Read what the rules need. Raises JobNotFound."""
     first: Any = ()
     if 0 < job_id <= LARGEST_ID:

@@ -74,7 +74,16 @@ class SwitchAnswer(Model):
     spread: Annotated[float, _says("Of a lifted hold: seconds over which its jobs come back.")]
 
 
-class HoldAnswer(SwitchAnswer):
+class StopAnswer(SwitchAnswer):
+    """What is in force now, and what was before."""
+
+    replaced: Annotated[
+        SwitchAnswer | None,
+        _says("The pause or hold in whose place it stands, perhaps somebody else's; null: none."),
+    ]
+
+
+class HoldAnswer(StopAnswer):
     """The hold of a kind, and whether anything here has heard of it."""
 
     known: Annotated[
@@ -93,7 +102,6 @@ class Switches(Model):
     items: Annotated[list[SwitchAnswer], _says("The pause, and the kinds on hold, by scope.")]
 
 
-_NOW = Answer("What is in force now.", SwitchAnswer)
 _LIFTED = Answer(
     "What is in force now. `Idempotent-Replayed` says that nothing was stopped, and nothing was"
     " changed.",
@@ -124,10 +132,10 @@ def index() -> Response:
 @permits(Permission.ACT)
 @contract(
     Part.ACT,
-    {200: _NOW},
+    {200: Answer("What is in force now.", StopAnswer)},
     body=Body(StopBody),
     more="Within two seconds nothing new starts; what runs finishes. A pause of a paused queue"
-    " replaces its reason and its time.",
+    " replaces its reason and its time, so that a short one ends a long one: `replaced` says so.",
     examples=(_FOR_A_WHILE,),
 )
 def pause() -> Response:
@@ -194,8 +202,9 @@ def _known(kind: str) -> str:
 
 def _stop(write: Callable[..., None], scope: str, *of: str) -> dict[str, Any]:
     asked, session = read_model(StopBody), _turn()
+    before = control.in_force(session).stop_of(scope)
     write(session, *of, reason=asked.reason, for_s=asked.duration, **_by())
-    return _done(session, scope)
+    return {**_done(session, scope), "replaced": before and _told(scope, before)}
 
 
 def _lift(write: Callable[..., None], scope: str, *of: str, **how: Any) -> Response:

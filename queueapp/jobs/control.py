@@ -78,8 +78,8 @@ RETURNING scope
 class Switch:
     """One control event that is in force: who, why, since when.
 
-    ``until``: when a pause or a hold ends by itself, None: when somebody lifts it. ``spread_s``: of
-    a hold that was lifted, over how long its jobs come back.
+    ``until``: when a pause or a hold ends by itself, None: when somebody lifts it. Of one that was
+    lifted, ``spread_s``: over how long its jobs come back, ``began_at``: since when it had been.
     """
 
     id: int
@@ -89,6 +89,7 @@ class Switch:
     at: datetime
     until: datetime | None = None
     spread_s: float = 0.0
+    began_at: datetime | None = None
 
     @property
     def stops(self) -> bool:
@@ -192,7 +193,7 @@ def resume(
     database: Database, *, actor: str, reason: str | None = None, via: str | None = None
 ) -> None:
     """Lift the pause."""
-    told = _told(database, via)
+    told = _told(database, via, lifts=QUEUE)
     record(database, Event.QUEUE_RESUMED, actor=actor, reason=reason, data=told)
 
 
@@ -227,13 +228,18 @@ def unhold_kind(
 
     ``spread_s`` > 0: their due times are spread over so many seconds from now on.
     """
-    told = _told(database, via, spread_s=spread_s)
     scope = scope_of(kind)
+    told = _told(database, via, spread_s=spread_s, lifts=scope)
     record(database, Event.KIND_UNHELD, scope=scope, actor=actor, reason=reason, data=told)
 
 
 def _told(
-    database: Database, via: str | None, *, for_s: float | None = None, spread_s: float = 0.0
+    database: Database,
+    via: str | None,
+    *,
+    for_s: float | None = None,
+    spread_s: float = 0.0,
+    lifts: str | None = None,
 ) -> dict[str, Any] | None:
     """What a switch says of itself beside who and why; no other is written meanwhile."""
     take_turns(database)
@@ -243,7 +249,18 @@ def _told(
         told["until"] = (now + timedelta(seconds=for_s)).isoformat()
     if spread_s > 0:
         told["spread_s"] = spread_s
+    stop = in_force(database).stop_of(lifts) if lifts else None
+    if stop is not None:
+        told["was"] = was(stop)
     return told or None
+
+
+def was(stop: Switch) -> dict[str, Any]:
+    """What a line that lifts a pause or a hold tells of it."""
+    return {
+        "since": stop.at.isoformat(),
+        "until": stop.until.isoformat() if stop.until else None,
+    }
 
 
 def carry(database: Database, table: str, *, actor: str) -> list[str]:
@@ -278,6 +295,7 @@ def _switch(row: Mapping[str, Any]) -> Switch:
         _instant(told.get("at") or told["created_at"]),
         _instant(data["until"]) if data.get("until") else None,
         float(data.get("spread_s") or 0.0),
+        _instant(data["was"]["since"]) if "since" in (data.get("was") or ()) else None,
     )
 
 

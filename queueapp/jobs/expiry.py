@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from queueapp.jobs.control import LIFTS, LOCK, in_force, record
+from queueapp.jobs.control import LIFTS, LOCK, in_force, record, was
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.status import Reason
 
@@ -24,13 +24,12 @@ def lift_expired(database: Database, *, actor: str) -> list[str]:
     latest = in_force(database).latest
     over = {scope: switch for scope, switch in latest.items() if switch.is_over(now)}
     for scope, switch in over.items():
-        until = switch.until.isoformat() if switch.until else None
         record(
             database,
             LIFTS[switch.event],
             scope=scope,
             actor=actor,
             reason=Reason.EXPIRED,
-            data={"was": {"until": until}},
+            data={"was": was(switch)},
         )
     return list(over)

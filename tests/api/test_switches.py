@@ -25,6 +25,7 @@ def test_what_stands_still_is_told_until_it_is_lifted(
     assert 595 < (until - since).total_seconds() < 605
     assert (held["scope"], held["until"]) == ("kind:demo.echo", None)
     assert (held.pop("known"), held.pop("meant")) == (True, None)
+    assert (held.pop("replaced"), paused.pop("replaced")) == (None, None)
     assert body(client.get("/api/switches"))["items"] == [held, paused]
     assert control.in_force(session).held_kinds == ("demo.echo",)
 
@@ -39,6 +40,16 @@ def test_what_stands_still_is_told_until_it_is_lifted(
         assert body(first)["stopped"] is False
     assert body(lifted[0])["spread"] == 60
     assert body(client.get("/api/switches"))["items"] == []
+
+
+def test_what_takes_the_place_of_another_stop_says_so(client: FlaskClient) -> None:
+    for act in ("/api/queue/pause", "/api/kinds/demo.echo/hold"):
+        first = body(client.post(act, json={"reason": "until I say so"}))
+        second = body(client.post(act, json={"reason": "a moment", "duration": 3}))
+
+        assert second["reason"] == "a moment"
+        assert second["replaced"] == {name: first[name] for name in second["replaced"]}
+        assert second["replaced"]["reason"] == "until I say so"
 
 
 def test_what_makes_no_sense_is_refused(client: FlaskClient, session: Session) -> None:

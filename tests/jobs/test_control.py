@@ -29,7 +29,9 @@ def test_a_pause_says_who_and_why_until_it_is_lifted(session: Session) -> None:
     assert paused is not None
     assert (paused.actor, paused.reason) == ("user:ana", "migration")
     control.resume(session, actor="user:bob")
-    assert control.in_force(session).pause is None
+    controls = control.in_force(session)
+    assert controls.pause is None
+    assert controls.latest["queue"].began_at == paused.at
 
 
 def test_holds_are_by_kind(session: Session) -> None:

@@ -976,6 +976,27 @@ def test_no_kind_is_to_be_held_where_none_is_most_of_what_came(scene: Scene) -> 
     assert "creates so many, and hold or cancel" in found.first.step.text
 
 
+@pytest.mark.parametrize(("lasted_s", "is_excused"), [(700, True), (300, True), (5, False)])
+def test_a_hold_is_an_excuse_for_no_longer_than_it_lasted(
+    scene: Scene, lasted_s: int, is_excused: bool
+) -> None:
+    scene.worker(since=3600)
+    scene.ended(5)
+    scene.minutes(enqueued=100, claimed=60, succeeded=60, wait={"12": 60})
+    scene.due(900)
+    control.hold_kind(scene.session, "a.b", actor="user:ana", reason="to see")
+    aged = "UPDATE job_events SET created_at = created_at - make_interval(secs => :s)"
+    scene.session.execute(sa.text(f"{aged} WHERE event = 'kind_held'"), {"s": lasted_s + 90})
+    control.unhold_kind(scene.session, "a.b", actor="user:ana")
+    scene.session.execute(sa.text(f"{aged} WHERE event = 'kind_unheld'"), {"s": 90})
+    scene.session.commit()
+
+    found = judged(scene)
+
+    assert rules(found) == (["healthy"] if is_excused else ["falling_behind"])
+    assert ("the hold of a.b ended" in found.first.sentence) is is_excused
+
+
 def test_what_is_scheduled_has_not_come_before_it_is_due(scene: Scene) -> None:
     session, minute = scene.session, timedelta(minutes=1)
 

@@ -18,6 +18,18 @@ def lifted(facts: Facts) -> tuple[str, Switch] | None:
     return max(found, key=lambda one: one[1].at, default=None)
 
 
+def has_just_resumed(facts: Facts, within_s: float) -> bool:
+    """Whether a pause or a hold was lifted so lately that what waited behind it is still there.
+
+    One that was short leaves little behind: it is no excuse for longer than it lasted, or a minute.
+    """
+    _, lift = lifted(facts) or ("", None)
+    if lift is None:
+        return False
+    lasted_s = (lift.at - lift.began_at).total_seconds() if lift.began_at else within_s
+    return facts.age_s(lift.at) <= min(within_s, max(lasted_s, _LEAST_S))
+
+
 def resumed_at(facts: Facts) -> datetime | None:
     """When that was."""
     lift = lifted(facts)
@@ -47,6 +59,9 @@ def last_heard(facts: Facts, worker: Worker) -> datetime:
         heard += [at - timedelta(seconds=worker.lease_s) for at in ends if at]
     return min(max(heard), facts.now)
 
+
+# What waits behind the shortest pause has so long to start.
+_LEAST_S = 60.0
 
 # One that ended so long before another began was replaced by it.
 _REPLACED_S = 60.0

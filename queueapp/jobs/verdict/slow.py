@@ -21,7 +21,7 @@ from queueapp.jobs.verdict.minutes import (
     waits_of,
 )
 from queueapp.jobs.verdict.rule import Said
-from queueapp.jobs.verdict.since import grown_at, resumed_at
+from queueapp.jobs.verdict.since import grown_at, has_just_resumed
 from queueapp.jobs.verdict.words import due
 from queueapp.jobs.why.words import counted, moment, span
 
@@ -70,7 +70,7 @@ def starving(facts: Facts) -> Said | None:
     assert line is not None
     if facts.controls.pause or line.ended_at is None or facts.age_s(line.ended_at) > limits.quiet:
         return None
-    if _has_just_resumed(facts, limits.starving):
+    if has_just_resumed(facts, limits.starving):
         return None
     waiting = [one for one in line.heads if facts.age_s(one.able_at) > limits.starving]
     for one in sorted(waiting, key=lambda head: head.able_at or facts.now):
@@ -123,7 +123,7 @@ def falling_behind(facts: Facts) -> Said | None:
     if facts.controls.pause or oldest is None or not _is_whole(facts, minutes):
         return None
     # While nothing moves at all more is to be said of that, and a pace says nothing.
-    if _has_just_resumed(facts, BEHIND_S) or stalled(facts) or no_workers(facts):
+    if has_just_resumed(facts, BEHIND_S) or stalled(facts) or no_workers(facts):
         return None
     newer = last(minutes, facts.now, BEHIND_S / 2)
     older = minutes[: len(minutes) - len(newer)]
@@ -197,12 +197,6 @@ def _due_of(facts: Facts, kind: str | None) -> str:
     heads = facts.line.heads if facts.line else ()
     is_due = kind is not None and any(kind in (one.kind, one.able_kind) for one in heads)
     return f"/jobs?status=due&kind={quote(kind or '', safe='')}" if is_due else "/jobs?status=due"
-
-
-def _has_just_resumed(facts: Facts, within_s: float) -> bool:
-    """Whether a pause or a hold was lifted so lately that what waited behind it is still there."""
-    resumed = resumed_at(facts)
-    return resumed is not None and facts.age_s(resumed) <= within_s
 
 
 def _is_whole(facts: Facts, minutes: list[Minute]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from queueapp.jobs.control import QUEUE
 from queueapp.jobs.verdict.facts import Facts, Head
 from queueapp.jobs.verdict.halted import is_full_as_usual
-from queueapp.jobs.verdict.since import lifted, working_since
+from queueapp.jobs.verdict.since import has_just_resumed, lifted, working_since
 from queueapp.jobs.verdict.slow import BEHIND_S
 from queueapp.jobs.why.words import span
 
@@ -38,7 +38,7 @@ def _not_ours(facts: Facts, oldest: Head) -> tuple[str, str] | None:
 def _begun_anew(facts: Facts, oldest: Head) -> tuple[str, str] | None:
     """The clock of the rules has begun anew since it is due."""
     scope, lift = lifted(facts) or ("", None)
-    if lift and lift.at > oldest.at and facts.age_s(lift.at) <= BEHIND_S:
+    if lift and lift.at > oldest.at and has_just_resumed(facts, BEHIND_S):
         what = "the pause" if scope == QUEUE else f"the hold of {scope.removeprefix('kind:')}"
         return "lifted", f"{what} ended {span(facts.age_s(lift.at))} ago"
     since = working_since(facts)

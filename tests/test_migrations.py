@@ -114,6 +114,16 @@ def test_upgrade_after_downgrade_makes_the_same_schema(empty_url: str, database_
     assert rows(empty_url, RELATIONS) == rows(database_url, RELATIONS)
 
 
+def test_an_upgrade_step_by_step_makes_the_same_schema(empty_url: str, database_url: str) -> None:
+    migrate(empty_url, revision="0001")
+    migrate(empty_url)
+    there = rows(empty_url, INDEXES)
+    migrate(empty_url, "downgrade", "0001")
+
+    assert there == rows(database_url, INDEXES)
+    assert len(rows(empty_url, INDEXES)) < len(there)
+
+
 def test_a_second_upgrade_changes_nothing(empty_url: str) -> None:
     migrate(empty_url)
     before = rows(empty_url, "SELECT oid, relname, relfilenode FROM pg_class ORDER BY 1")

@@ -134,7 +134,7 @@ def _filter(session: Session, fingerprint: str, verb: str) -> JobFilter:
     if verb != "cancel":
         raise BadRequest("press a button of the form: retry, canary or cancel")
     waiting = queries.waiting_line(session, fingerprint).causes.get(fingerprint)
-    # No index lists all that is held: it is looked through only where there is something.
+    # What is held is planned for only where the page tells of some.
     held = (Status.HELD,) if waiting is not None and waiting.held else ()
     return JobFilter(status=(Status.QUEUED, *held), fingerprint=fingerprint)
 

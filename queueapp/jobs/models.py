@@ -101,6 +101,12 @@ class Job(Base):
             postgresql_where=text("status = 'held' AND held_for = 'kind'"),
         ),
         Index(
+            "ix_jobs_held_alone",
+            "kind",
+            "id",
+            postgresql_where=text("status = 'held' AND held_for = 'job'"),
+        ),
+        Index(
             "uq_jobs_idempotency",
             "producer",
             "idempotency_key",

@@ -18,7 +18,7 @@ from tests.live.processes import ROOT, Process, until
 NEXT = """
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
 
 
 def upgrade() -> None:
@@ -46,7 +46,7 @@ def next_release(tmp_path: Path) -> Path:
     """The migrations of a release to come: one more column."""
     folder = tmp_path / "migrations"
     shutil.copytree(ROOT / "migrations", folder)
-    (folder / "versions" / "0002_region.py").write_text(NEXT)
+    (folder / "versions" / "0003_region.py").write_text(NEXT)
     return folder
 
 
@@ -97,7 +97,7 @@ def test_an_upgrade_behind_a_dump_waits_briefly_and_says_for_whom(
         journey.wait_for_end(jobs)
     assert patient.wait() == 0, patient.said()
     journey.wait_for_end(jobs)
-    assert journey.one("SELECT version_num FROM alembic_version") == "0002"
+    assert journey.one("SELECT version_num FROM alembic_version") == "0003"
     assert max(waits) < 1.5, "claims waited behind the upgrade"
     assert journey.rows("SELECT status, attempts FROM jobs GROUP BY 1, 2") == [("succeeded", 1)]
     # The workers of the old release go on with a column more.
@@ -115,12 +115,12 @@ def test_a_killed_upgrade_leaves_the_old_schema_and_can_be_repeated_by_five_at_o
         until(lambda: journey.one(WAITING), "it is in the middle")
         killed.kill()
     until(lambda: not journey.one(WAITING), "its session is gone")
-    assert journey.one("SELECT version_num FROM alembic_version") == "0001"
+    assert journey.one("SELECT version_num FROM alembic_version") == "0002"
 
     together = [upgrade(journey, next_release) for _ in range(5)]
 
     assert [each.wait() for each in together] == [0] * 5, [each.said() for each in together]
-    assert journey.one("SELECT string_agg(version_num, ' ') FROM alembic_version") == "0002"
+    assert journey.one("SELECT string_agg(version_num, ' ') FROM alembic_version") == "0003"
     again = upgrade(journey, next_release)
     assert again.wait() == 0
     assert len(journey.rows("SELECT FROM jobs WHERE status = 'queued'")) == len(jobs)
@@ -131,7 +131,7 @@ def test_a_killed_upgrade_leaves_the_old_schema_and_can_be_repeated_by_five_at_o
     ("revision", "way_out"),
     [
         ("0000", "run flask db upgrade"),
-        pytest.param("0002", "deploy the release it belongs to", marks=pytest.mark.slow),
+        pytest.param("0003", "deploy the release it belongs to", marks=pytest.mark.slow),
     ],
 )
 def test_unlike_versions_refuse_to_work_and_say_so(
@@ -148,9 +148,9 @@ def test_unlike_versions_refuse_to_work_and_say_so(
         assert worker.wait() == 78
     finally:
         with journey.engine.begin() as connection:
-            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
 
-    said = f"the database has the schema {revision}, this release needs 0001: {way_out}"
+    said = f"the database has the schema {revision}, this release needs 0002: {way_out}"
     assert said in worker.said()
     assert "Traceback" not in worker.said()
     assert (ready.status, ready.body["code"]) == (503, "schema_mismatch")

@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 from queueapp.errors import JobNotFound
 from queueapp.jobs import kinds, operations, queries, transitions
 from queueapp.jobs.database import run
-from queueapp.jobs.models import JobEvent
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries import (
+    SCAN_LIMIT,
     ActFilter,
     EventFilter,
     JobFilter,
@@ -194,6 +195,22 @@ def test_status_counts_count_each_status(session: Session, one_of_each: dict[str
         Status.CANCELLED: 1,
         Status.HELD: 1,
     }
+
+
+def test_jobs_held_by_themselves_are_all_counted_and_listed_however_many_are_newer(
+    session: Session,
+) -> None:
+    held = [make_job(session, Status.HELD).id for _ in range(3)]
+    new = [{"kind": "demo.echo", "payload": {}, "status": "queued", "producer": "app"}]
+    session.execute(sa.insert(Job), new * (SCAN_LIMIT + 1))
+    newest = make_job(session, Status.HELD, held_for="kind").id
+    where = JobFilter(status=(Status.HELD,))
+
+    page = queries.list_jobs(session, where)
+
+    assert queries.status_counts(session)[Status.HELD] == 4
+    assert queries.count_jobs(session, where) == queries.Counted(4, capped=False)
+    assert (ids(page), page.cut) == ([newest, *held[::-1]], False)
 
 
 def test_what_the_depths_have_counted_is_not_counted_again(

@@ -180,7 +180,7 @@ def _named_by_indexes(database: Database, place: Place) -> list[int] | None:
     found: list[int] = []
     for status in place.where.status:
         some = find_candidates(database, replace(place.where, status=(status,)))
-        if some is None or some.partial or some.many:
+        if some is None or some.many:
             return None
         found += some.ids
     return sorted({i for i in found if place.after < i <= place.upto})

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from queueapp.jobs.claim import PRIORITIES
-from queueapp.jobs.database import Database, run, run_ids
+from queueapp.jobs.database import Database, run_ids
 from queueapp.jobs.queries.bounds import LARGEST_ID, SCAN_LIMIT
 from queueapp.jobs.queries.filters import JobFilter, Span, View
 from queueapp.jobs.queries.touched import touched_by
@@ -38,12 +38,12 @@ _FINAL = f"""
 SELECT id FROM jobs WHERE status = '{{status}}' AND finished_at IS NOT NULL AND {_FINISHED}
 ORDER BY finished_at DESC, id DESC LIMIT %(limit)s"""
 
-# Jobs held one by one are in no index: they are looked for among the newest only.
+# With their kind, and by themselves: an index for each.
 _HELD = """
 (SELECT id FROM jobs WHERE status = 'held' AND held_for = 'kind' ORDER BY kind, id LIMIT %(limit)s)
 UNION ALL
-SELECT id FROM (SELECT id, status, held_for FROM jobs ORDER BY id DESC LIMIT %(scan)s) newest
-WHERE status = 'held' AND held_for = 'job'"""
+(SELECT id FROM jobs WHERE status = 'held' AND held_for = 'job' ORDER BY kind, id LIMIT %(limit)s)
+LIMIT %(limit)s"""
 
 _WAITING = f"""
 WITH RECURSIVE {PRIORITIES}
@@ -100,12 +100,11 @@ _MOMENT = timedelta(microseconds=1)
 class Candidates:
     """Every id that may match, newest first.
 
-    ``partial``: some were looked for among the newest rows only. ``many``: there are more than
-    SCAN_LIMIT, and ``ids`` are no more than some of them; all are from ``lowest`` to ``highest``.
+    ``many``: there are more than SCAN_LIMIT, and ``ids`` are no more than some of them; all are
+    from ``lowest`` to ``highest``.
     """
 
     ids: list[int]
-    partial: bool = False
     many: bool = False
     lowest: int = 0
     highest: int = LARGEST_ID
@@ -121,9 +120,8 @@ def find_candidates(database: Database, where: JobFilter) -> Candidates | None:
         return touched
     found = run_ids(database, statement, **_parameters(where))
     ids, many = sorted(found, reverse=True), len(found) > SCAN_LIMIT
-    partial = statement is _HELD and not many and _has_more_rows_than(database, SCAN_LIMIT)
     bounds = (touched.lowest, touched.highest) if touched else ()
-    return Candidates(ids, partial, many, *bounds)
+    return Candidates(ids, many, *bounds)
 
 
 def bounds_of(database: Database, where: JobFilter) -> tuple[int, int]:
@@ -146,7 +144,6 @@ def _parameters(where: JobFilter) -> dict[str, Any]:
     most = where.priority_max if exactly is None else exactly
     return {
         "limit": SCAN_LIMIT + 1,
-        "scan": SCAN_LIMIT,
         "producer": where.producer,
         "key": where.idempotency_key,
         "fingerprint": where.fingerprint,
@@ -194,8 +191,3 @@ def _ended(alike: bool, among: tuple[Status, ...]) -> str:
         return _FAILED_ALIKE
     parts = [f"SELECT id FROM ({_OF_STATUS[status]}) {status}" for status in final]
     return " UNION ALL ".join(parts) if parts else _NONE
-
-
-def _has_more_rows_than(database: Database, count: int) -> bool:
-    statement = "SELECT id FROM jobs ORDER BY id DESC OFFSET %(count)s LIMIT 1"
-    return bool(run(database, statement, count=count))

@@ -53,7 +53,7 @@ def split_jobs(session: Session, where: JobFilter) -> Split:
     found = find_candidates(session, where)
     if found is not None:
         among = [Job.id == any_(literal(found.ids, ARRAY(BigInteger)))]
-        return _split(session, [*among, *conditions(where)], capped=found.partial or found.many)
+        return _split(session, [*among, *conditions(where)], capped=found.many)
     lowest, older = _newest(session)
     split = _split(session, [Job.id >= lowest, *conditions(where)], capped=older)
     if where.fingerprint is None or not older:
@@ -96,11 +96,10 @@ def _newest(session: Session) -> tuple[int, bool]:
 
 
 def _among(session: Session, where: JobFilter, found: Candidates) -> Counted:
-    capped = found.partial or found.many
-    if not has_columns(where) and not found.partial:
-        return _counted(len(found.ids), capped=capped)
+    if not has_columns(where):
+        return _counted(len(found.ids), capped=found.many)
     among = Job.id == any_(literal(found.ids, ARRAY(BigInteger)))
-    return _counted(_count(session, [among, *conditions(where)]), capped=capped)
+    return _counted(_count(session, [among, *conditions(where)]), capped=found.many)
 
 
 def _count(session: Session, where: list[ColumnElement[bool]]) -> int:

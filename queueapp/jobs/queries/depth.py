@@ -8,7 +8,7 @@ from datetime import datetime
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.queries.bounds import COUNT_LIMIT, SCAN_LIMIT
+from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.status import FINAL, Status
 
 _MOST_PRIORITIES = 100
@@ -17,7 +17,7 @@ TRIED_LIMIT = 1_000
 
 _COUNT = "(SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {rows} LIMIT %(bound)s) bounded)"
 
-# ORDER BY names the index; jobs held one by one are in none, so the newest rows are looked through.
+# ORDER BY names the index; jobs held with their kind and those held by themselves have one each.
 _ROWS = {
     Status.QUEUED: "status = 'queued' ORDER BY priority DESC, available_at, created_at, id",
     Status.RUNNING: "status = 'running' ORDER BY claimed_at, id",
@@ -27,9 +27,7 @@ _ROWS = {
         for status in FINAL
     },
 }
-_HELD_ALONE = """(SELECT count(*) FROM (
-  SELECT status, held_for FROM jobs ORDER BY id DESC LIMIT %(scan)s) newest
-  WHERE status = 'held' AND held_for = 'job')"""
+_HELD_ALONE = _COUNT.format(rows="status = 'held' AND held_for = 'job' ORDER BY kind, id")
 
 
 def _counting(*statuses: Status) -> str:
@@ -112,13 +110,12 @@ def status_counts(
 ) -> dict[Status, int]:
     """How many jobs stand in each status, each counted up to COUNT_LIMIT + 1.
 
-    Jobs held one by one are counted among the newest SCAN_LIMIT rows only: no index lists them.
     ``depths``: what ``depth_by_priority`` has just told; what it has counted is not counted again.
     """
     # Of more priorities it tells nothing.
     known = depths if depths is not None and len(depths) < _MOST_PRIORITIES else None
     statement = _COUNTS if known is None else _OTHER_COUNTS
-    [row] = run(database, statement, bound=COUNT_LIMIT + 1, scan=SCAN_LIMIT)
+    [row] = run(database, statement, bound=COUNT_LIMIT + 1)
     counts = {status: getattr(row, status, 0) for status in Status}
     if known is not None:
         counts[Status.QUEUED] = _capped(n for one in known for n in (one.due, one.scheduled))

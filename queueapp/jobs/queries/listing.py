@@ -98,7 +98,7 @@ def list_jobs(
     ``scan``: ask no index; for whoever reads on where the page before was ``scanned``.
     """
     narrowed = None if scan else find_candidates(session, where)
-    if narrowed is not None and not narrowed.many and not narrowed.partial:
+    if narrowed is not None and not narrowed.many:
         return _from_candidates(session, where, narrowed.ids, before, after, limit, columns)
     if after is not None:
         page = _scanned_upwards(session, where, after, limit, columns)

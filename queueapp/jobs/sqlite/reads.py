@@ -133,8 +133,7 @@ reworded(
     """
 SELECT id FROM jobs WHERE status = 'held' AND held_for = 'kind'
 UNION ALL
-SELECT id FROM (SELECT id, status, held_for FROM jobs ORDER BY id DESC LIMIT :scan) newest
-WHERE status = 'held' AND held_for = 'job' LIMIT :limit
+SELECT id FROM jobs WHERE status = 'held' AND held_for = 'job' LIMIT :limit
 """,
 )
 _OF_OPERATION = """

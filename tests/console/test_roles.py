@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Role
-from queueapp.jobs import operations, queries
+from queueapp.jobs import control, operations, queries
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.applications import application
@@ -137,6 +137,47 @@ def test_who_may_not_press_a_button_sees_it_out_of_use_and_for_whom_it_is(
     assert 'title="for admins; you are operator">' in page
     assert f'href="/jobs/{failed_job}/clone"' not in page
     assert 'data-verb="retry"' in page
+
+
+def test_the_buttons_of_rows_and_sentences_are_out_of_use_as_well(
+    guarded: Flask, session: Session, failed_job: int
+) -> None:
+    running = make_job(session, Status.RUNNING).id
+    waiting = make_job(session, Status.QUEUED).id
+    control.pause(session, actor="user:ana", reason="because")
+    session.commit()
+    client, as_viewer = guarded.test_client(), {"Authorization": "Bearer viewer-secret"}
+
+    rows = {job_id: row_of(client.get("/jobs", headers=as_viewer).text, f"job-{job_id}")
+            for job_id in (failed_job, running, waiting)}  # fmt: skip
+    longest = row_of(client.get("/", headers=as_viewer).text, f"longest-{running}")
+    why = client.get(f"/jobs/{waiting}", headers=as_viewer).text.partition('class="why"')[2]
+
+    off = "for operators and admins; you are viewer"
+    told = re.compile(rf'<button[^>]* disabled title="{off}">(?:<svg.*?</svg>)?([^<]+)</button>')
+    assert {job_id: told.findall(row) for job_id, row in rows.items()} == {
+        failed_job: ["Retry"], running: ["Cancel"], waiting: ["Cancel"],
+    }  # fmt: skip
+    assert told.findall(longest) == ["Cancel"]
+    assert told.findall(why.partition("</section>")[0]) == ["Resume the queue"]
+    assert "data-verb" not in rows[failed_job] + longest + why
+
+
+def test_the_button_that_plans_a_stopped_operation_again_is_out_of_use_too(
+    guarded: Flask, session: Session, failed_job: int
+) -> None:
+    client, place = guarded.test_client(), planned(session)
+    client.post(f"{place}/stop", headers={"Authorization": "Bearer operator-secret"})
+
+    page = client.get(place, headers={"Authorization": "Bearer viewer-secret"}).text
+
+    assert re.search(r'<button[^>]* disabled title="for [^"]+viewer">Plan it again<', page)
+    assert "/operations/new" not in page
+
+
+def row_of(page: str, row_id: str) -> str:
+    """The row of a table by its id."""
+    return page.partition(f'<tr id="{row_id}"')[2].partition("</tr>")[0]
 
 
 def test_where_nobody_may_there_is_no_button(

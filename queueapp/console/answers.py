@@ -97,7 +97,8 @@ def _with_headers(response: Response, as_of: datetime, tag: str) -> Response:
 
 
 def _tag(name: str, mark: str) -> str:
-    """All else that a panel depends on is in here: its address, the reader's role and zone."""
-    who = (current_principal().role, preferences.present().zone)
+    """All else that a panel depends on is in here: its address, the reader's role and times."""
+    chosen = preferences.present()
+    who = (current_principal().role, chosen.zone, chosen.times)
     parts = (name, request.full_path, *who, current_app.debug, mark)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

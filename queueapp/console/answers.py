@@ -132,7 +132,7 @@ def _tag(name: str, mark: str) -> str:
     The role says what is hidden of payloads as well, and how many jobs one may move at once.
     Whoever sits at the machine itself needs no token in the commands that pages show.
     """
-    reader = current_principal()
-    who = (reader.role, reader == LOCAL, preferences.present().zone, why_read_only())
+    reader, chosen = current_principal(), preferences.present()
+    who = (reader.role, reader == LOCAL, chosen.zone, chosen.times, why_read_only())
     parts = (name, request.full_path, *who, current_app.debug, mark)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

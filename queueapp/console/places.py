@@ -55,7 +55,7 @@ MORE = (
         "console.operation", "console.new_operation", "console.plan_operation",
         "console.apply_operation", "console.count_operation", "console.undo_operation",
     )),
-    Place("p", "console.settings", "Settings", "time zone, density, refresh, theme", (
+    Place("p", "console.settings", "Settings", "times, density, refresh, theme", (
         "console.choose",
     )),
     Place("h", "console.help_page", "Help", "keys, words, what each verdict means"),

@@ -1,4 +1,4 @@
-"""What readers have chosen for themselves: the zone of times, density, refresh and theme.
+"""What readers have chosen for themselves: the zone and form of times, density, refresh and theme.
 
 All of it stands in cookies, so that a page is drawn right from the start, without a script and
 without a table of people. A cookie that says nothing usable is the default.
@@ -19,6 +19,8 @@ DENSITIES = ("normal", "compact", "roomy")
 # ``page``: each page at its own pace; else seconds at the least.
 REFRESHES = ("page", "10", "30", "60", "off")
 THEMES = ("auto", "light", "dark")
+# ``both``: how long ago something was, and by the clock: what is written needs no pointer.
+TIMES = ("ago", "both")
 UTC_NAME = "UTC"
 _LONGEST_NAME = 60
 
@@ -31,6 +33,7 @@ class Preferences:
     density: str = DENSITIES[0]
     refresh: str = REFRESHES[0]
     theme: str = THEMES[0]
+    times: str = TIMES[0]
 
     @property
     def tz(self) -> tzinfo:
@@ -61,6 +64,7 @@ def read(cookies: Mapping[str, str]) -> Preferences:
         _one_of(DENSITIES, cookies.get("density")),
         _one_of(REFRESHES, cookies.get("refresh")),
         _one_of(THEMES, cookies.get("theme")),
+        _one_of(TIMES, cookies.get("times")),
     )
 
 

@@ -29,6 +29,7 @@ NAMES = {
         "60": "once a minute at most",
         "off": "off, until you ask for it",
     },
+    "times": {"ago": "how long ago", "both": "how long ago, and by the clock"},
     "theme": {"auto": "as the system has it", "light": "light", "dark": "dark"},
 }
 

@@ -20,6 +20,7 @@ from queueapp.jobs.models import JobEvent
 from tests.applications import application
 from tests.auth.conftest import bearer
 from tests.console.conftest import Console, stands_beside, words
+from tests.scenes import Scene
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # The night in which its clocks went back, an hour before and an hour after.
@@ -107,6 +108,29 @@ def test_every_page_shows_the_zone_that_was_chosen(
     answer = console.panel("/events")
     as_of = datetime.fromisoformat(answer.headers["Queue-As-Of"])
     assert answer.headers["Queue-Clock"] == f"{as_of.astimezone(BERLIN):%H:%M:%S}"
+
+
+def test_times_by_the_clock_stand_beside_how_long_ago_for_who_wants_them(
+    console: Console, client: FlaskClient, session: Session
+) -> None:
+    scene = Scene(session)
+    job = scene.due(200)
+    at = f"{job.available_at.astimezone(UTC):%H:%M:%S}"
+    assert f"({at})" not in console.get("/jobs")
+    tag = console.panel("/jobs").headers["HX-PTag"]
+
+    console.post("/settings", times="both")
+
+    row = re.compile(rf"waiting 3 min \d+ s \((\d\d-\d\d )?{at}\)")
+    assert row.search(words(console.get("/jobs")))
+    assert row.search(words(console.panel("/jobs", tag).text)), "the same panel, other times"
+    assert row.search(words(console.get(f"/jobs/{job.id}")))
+    # Where it stands in full already, once is enough.
+    facts = words(console.get(f"/jobs/{job.id}")).partition(" Facts ")[2]
+    assert re.search(rf"due since \S+ {at} UTC \( 3 min \d+ s ago\)", facts), facts
+    assert 'name="times" value="both" checked' in console.get("/settings")
+    client.set_cookie("times", "<b>")
+    assert f"({at})" not in console.get("/jobs")
 
 
 def test_a_pace_is_kept_without_scripts_as_well(console: Console, client: FlaskClient) -> None:

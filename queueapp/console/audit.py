@@ -19,11 +19,12 @@ from queueapp.console import preferences
 from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
-from queueapp.console.criteria import BESIDE, given_twice, read_place, unread_place
+from queueapp.console.criteria import read_place, unread_place
 from queueapp.console.forms import Problem
 from queueapp.console.glossary import NAMES
 from queueapp.console.instants import nothing_between, span_of, write_canonically
 from queueapp.console.readings import Reading, tried
+from queueapp.console.unread import problems_of
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -114,8 +115,7 @@ def audit_ndjson() -> Response:
 def read_criteria(args: MultiDict[str, str], zone: tzinfo) -> Criteria:
     """Read the filter from an address; ``zone``: of times without an offset."""
     given = {name: value for name in FIELDS if (value := args.get(name, "").strip())}
-    problems = [f"There is no filter “{n[:100]}”." for n in args if n not in (*FIELDS, *BESIDE)]
-    problems += given_twice(args, FIELDS)
+    problems = problems_of(args, FIELDS, places=("before",))
     if given.get("verb", QUEUE) not in (QUEUE, *Did):
         problems.append(Problem(f"There is no verb “{given['verb'][:100]}”.", "verb"))
     if "\x00" in given.get("actor", ""):

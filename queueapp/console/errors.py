@@ -27,6 +27,7 @@ from queueapp.console.kinds import kind_address
 from queueapp.console.planning import planned
 from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.console.sparks import Spark, spark_of
+from queueapp.console.unread import problems_of
 from queueapp.errors import BadRequest, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import control, operations, queries
@@ -73,14 +74,15 @@ def group_address(fingerprint: str | None) -> str | None:
 def errors() -> AnyResponse:
     """Show the causes of the newest failures, and of what waits to be tried again."""
     kind = request.args.get("kind", "").strip()
-    if has_empty_fields(request.args) and not wants_panel():
+    problems = problems_of(request.args, ("kind",))
+    if has_empty_fields(request.args) and not problems and not wants_panel():
         return redirect(url_for(".errors"))
     look = shared_readings.present(shared_failures().get(life_s=timer_life_s()))
     response = answer(
         "errors",
         as_of=look.pulse.now,
         mark=look.mark,
-        context=lambda: _causes(look, kind),
+        context=lambda: {"problems": problems, **_causes(look, kind)},
         is_shared=True,
     )
     return in_history(response, lambda: url_for(".errors", kind=kind or None))

@@ -20,13 +20,7 @@ from queueapp.console.answers import answer, in_history, wants_panel
 from queueapp.console.as_json import events_as_json
 from queueapp.console.blueprint import bp
 from queueapp.console.canaries import ends_of
-from queueapp.console.criteria import (
-    BESIDE,
-    given_twice,
-    has_empty_fields,
-    read_place,
-    unread_place,
-)
+from queueapp.console.criteria import has_empty_fields, read_place, unread_place
 from queueapp.console.forms import Problem
 from queueapp.console.instants import (
     ENDS,
@@ -36,6 +30,7 @@ from queueapp.console.instants import (
     write_canonically,
 )
 from queueapp.console.readings import Reading, bounded, pulse_of, tried
+from queueapp.console.unread import problems_of
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -157,8 +152,7 @@ def _context(session: Session, criteria: Criteria, before: Cursor | None) -> Map
 
 def _read(args: MultiDict[str, str], now: datetime) -> Criteria:
     given = {name: value for name in FIELDS if (value := args.get(name, "").strip())}
-    problems = [f"There is no filter “{n[:100]}”." for n in args if n not in (*FIELDS, *BESIDE)]
-    problems += given_twice(args, FIELDS)
+    problems = problems_of(args, FIELDS, places=("before",))
     if "event" in given and given["event"] not in set(Event):
         problems.append(Problem(f"There is no event “{given['event'][:100]}”.", "event"))
     job = given.get("job", "1")

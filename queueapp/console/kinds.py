@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Response, current_app, url_for
+from flask import Response, current_app, request, url_for
 
 from queueapp import handlers
 from queueapp.auth import Permission, permits
@@ -18,6 +18,7 @@ from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kinds
 from queueapp.console.readings import Reading, tried
+from queueapp.console.unread import problems_of
 from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries
@@ -79,12 +80,12 @@ def known_kind(kind: str) -> str:
 @permits(Permission.READ)
 def kinds() -> Response:
     """Show every kind that is known here, or has jobs, those on hold first."""
-    look = look_at_kinds()
+    look, problems = look_at_kinds(), problems_of(request.args)
     return answer(
         "kinds",
         as_of=look.pulse.now,
         mark=look.mark,
-        context=lambda: _of_all(look),
+        context=lambda: {"problems": problems, **_of_all(look)},
         is_shared=True,
     )
 

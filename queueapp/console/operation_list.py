@@ -17,6 +17,7 @@ from queueapp.console.criteria import read_place, unread_place
 from queueapp.console.filters import count
 from queueapp.console.operation_story import WORDS, filter_of
 from queueapp.console.readings import bounded, pulse_of, tried
+from queueapp.console.unread import problems_of
 from queueapp.jobs import operations
 from queueapp.jobs.operations import Cursor, Operation, State, Undone
 
@@ -51,12 +52,17 @@ def operations_page() -> Response:
     """List the operations."""
     before = read_place(request.args, "before", Cursor.parse)
     lost = unread_place(request.args, {"before": before})
+    problems = problems_of(request.args, places=("before",))
     pulse = pulse_of()
     return answer(
         "operations",
         as_of=pulse.now,
         mark=pulse.mark,
-        context=lambda: {"lost": lost, **_context(bounded(), before, pulse.now)},
+        context=lambda: {
+            "lost": lost,
+            "problems": problems,
+            **_context(bounded(), before, pulse.now),
+        },
         is_shared=True,
     )
 

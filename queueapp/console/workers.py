@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from flask import Flask, Response, current_app, url_for
+from flask import Flask, Response, current_app, request, url_for
 from sqlalchemy.orm import Session
 
 from queueapp.auth import Permission, permits
 from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.blueprint import bp
 from queueapp.console.readings import Reading, bounded, glance_at, tried
+from queueapp.console.unread import problems_of
 from queueapp.errors import BadRequest
 from queueapp.extensions import db
 from queueapp.jobs import draining, queries, workers
@@ -50,9 +51,14 @@ def shared_roll() -> Shared[Roll]:
 def workers_page() -> Response:
     """Show every worker, the stale ones first."""
     roll, now = _roll(db.session())
+    problems = problems_of(request.args)
     mark = repr(_told(roll.value) if roll.value else roll.reason)
     return answer(
-        "workers", as_of=now, mark=mark, context=lambda: _of_all(roll, now), is_shared=True
+        "workers",
+        as_of=now,
+        mark=mark,
+        context=lambda: {"problems": problems, **_of_all(roll, now)},
+        is_shared=True,
     )
 
 

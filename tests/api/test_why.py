@@ -459,6 +459,9 @@ def test_a_running_job_tells_of_its_lease_and_its_progress(
     assert found["rule"] == "running"
     assert "at 42 % (page 3 of 7)" in found["sentence"]
     assert "it was asked to stop 0." in found["sentence"]
+    assert found["next_step"].startswith("Wait for its next check.")
+    assert "stop its worker (SIGTERM)" in found["next_step"]
+    assert "cancel it" not in found["next_step"]
     assert "how long its kind usually takes is not known" in found["sentence"]
     assert (evidence["holder"], evidence["holder_is_live"]) == (worker.terms.actor, True)
     assert evidence["renewed_at"][:21] == evidence["claimed_at"][:21]

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from queueapp import handlers
 from queueapp.errors import NotUndoable
-from queueapp.jobs import audit, operations, queries, transitions
+from queueapp.jobs import audit, control, operations, queries, transitions
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import Operation, Undone, driver, planning, undone
 from queueapp.jobs.operations import undo as way_back
@@ -52,8 +52,11 @@ class Undo:
         return made
 
     def places(self, ids: list[int]) -> list[Any]:
-        rows = self.session.execute(sa.select(*PLACE).where(Job.id.in_(ids)).order_by(Job.id))
-        return [tuple(row) for row in rows]
+        return [tuple(row) for row in self.rows(ids)]
+
+    def rows(self, ids: list[int]) -> Any:
+        places = sa.select(*PLACE).where(Job.id.in_(ids))
+        return self.session.execute(places.order_by(Job.id)).all()
 
 
 @pytest.fixture
@@ -72,6 +75,7 @@ def of_every_waiting_kind(session: Session) -> list[int]:
         make_job(session, Status.HELD, priority=5).id,
         make_job(session, priority=7, available_at=LATER - timedelta(days=1)).id,
     ]
+    control.hold_kind(session, "demo.echo", actor="user:ana", reason="provider down")
     transitions.hold(session, ids[3:], actor="housekeeping:1", held_for="kind")
     session.commit()
     return ids
@@ -107,6 +111,20 @@ def test_every_job_is_again_what_it_was(
     assert {(line.reason, line.actor, line.data["via"]) for line in mine} == {
         ("back", "user:ana", "console")
     }
+
+
+def test_what_was_held_with_its_kind_waits_again_where_that_hold_is_lifted(
+    undo: Undo, session: Session
+) -> None:
+    _, _, by_itself, with_kind = of_every_waiting_kind(session)
+    origin = undo.do("cancel")
+    control.unhold_kind(session, "demo.echo", actor="user:ana")
+    session.commit()
+
+    undo.apply(undo.plan(origin))
+
+    stand = [(place.status, place.held_for) for place in undo.rows([by_itself, with_kind])]
+    assert stand == [("held", "job"), ("queued", None)]
 
 
 def test_a_clone_has_changed_nothing_of_its_original(undo: Undo, session: Session) -> None:

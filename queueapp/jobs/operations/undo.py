@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from sqlalchemy import Row
 
-from queueapp.jobs import transitions
+from queueapp.jobs import control, transitions
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.operations.walk import Counts, Tally
 from queueapp.jobs.status import Event, Status
@@ -76,6 +76,8 @@ _LOCK = """
 SELECT id FROM jobs WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """
 
+_KINDS = "SELECT id, kind FROM jobs WHERE id = ANY(%(ids)s::bigint[])"
+
 
 @dataclass(frozen=True)
 class Trail:
@@ -122,10 +124,8 @@ def move(database: Database, trail: Trail, ids: Sequence[int], **by: Unpack[By])
     if not back:
         return []
     if trail.verb == "cancel":
-        statuses = [row.from_status for row in own]
-        held_for = [
-            (row.held_for or "job") if row.from_status == Status.HELD else None for row in own
-        ]
+        held_for = _held_for(database, own)
+        statuses = [Status.HELD if why else Status.QUEUED for why in held_for]
         return transitions.restore(database, back, statuses=statuses, held_for=held_for, **by)
     if trail.verb == "hold":
         return transitions.unhold(database, back, held_for="job", **by)
@@ -134,6 +134,20 @@ def move(database: Database, trail: Trail, ids: Sequence[int], **by: Unpack[By])
     priorities = [int(row.priority) for row in own]
     due = [row.available_at for row in own]
     return transitions.put_back(database, back, priorities=priorities, available_at=due, **by)
+
+
+def _held_for(database: Database, own: Sequence[Row[Any]]) -> list[str | None]:
+    """What for each is held again; None: it waits. So does what was held with a kind that is free.
+
+    Housekeeping would bring such a job back as well, but only with its next look at all kinds.
+    """
+    found = [(row.held_for or "job") if row.from_status == Status.HELD else None for row in own]
+    with_kind = [row.id for row, why in zip(own, found, strict=True) if why == "kind"]
+    if not with_kind:
+        return found
+    on_hold = control.in_force(database).held_kinds
+    free = {row.id for row in run(database, _KINDS, ids=with_kind) if row.kind not in on_hold}
+    return [None if row.id in free else why for row, why in zip(own, found, strict=True)]
 
 
 def count(

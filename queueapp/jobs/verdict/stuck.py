@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queueapp.jobs.verdict.facts import Facts, Running
-from queueapp.jobs.why.words import counted, moment, span
+from queueapp.jobs.why.words import asked, counted, moment, span
 
 # A run counts as longer than usual from so many times the usual on.
 USUAL_TIMES = 3
@@ -11,10 +11,7 @@ USUAL_TIMES = 3
 SUSPECT_S = 60.0
 
 _LONGEST_RUNS = ("/#longest",)
-_ASKED = (
-    "Wait for their next check. A handler that never checks goes on: stop its worker (SIGTERM), and"
-    " after its grace the job ends cancelled."
-)
+_ASKED = asked("their")
 _LOCKED = "Have the owner of the lock end it; the page says who that is, and the last resort."
 _SUSPECTED = "Look for a lock or a transaction that keeps workers waiting."
 

@@ -76,7 +76,7 @@ def _lease_expired(facts: Facts) -> Found | None:
 
 def _running(facts: Facts) -> Found | None:
     told = running.running(facts)
-    return told and Found(*told, running.step_without_holder(facts))
+    return told and Found(*told, running.step(facts))
 
 
 def _held(facts: Facts) -> Found | None:

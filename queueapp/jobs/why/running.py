@@ -9,7 +9,7 @@ from queueapp.jobs.presence import Worker
 from queueapp.jobs.queries.drain import instant
 from queueapp.jobs.status import Status
 from queueapp.jobs.why.facts import Busy, Facts
-from queueapp.jobs.why.words import because, counted, span
+from queueapp.jobs.why.words import asked, because, counted, span
 
 # A holder renews after a third of its lease; after two thirds without it is silent.
 _SILENT_PART = 2 / 3
@@ -123,8 +123,8 @@ def _warnings(facts: Facts, is_silent: bool | None, silent_s: float | None) -> l
         left = span((job.lease_expires_at - facts.now).total_seconds())
         said.append(f"its lease was last renewed {span(silent_s)} ago and runs out in {left}")
     if job.cancel_requested_at is not None:
-        asked = span((facts.now - job.cancel_requested_at).total_seconds())
-        said.append(f"it was asked to stop {asked} ago")
+        ago = span((facts.now - job.cancel_requested_at).total_seconds())
+        said.append(f"it was asked to stop {ago} ago")
     if job.attempts > 1:
         said.append(f"it is attempt {job.attempts} of {counted(job.max_attempts, 'attempt')}")
     return said
@@ -162,10 +162,16 @@ def _renewed_at(facts: Facts, holder: Worker | None) -> datetime | None:
     return max(renewed, claimed)
 
 
-def step_without_holder(facts: Facts) -> str | None:
-    """What to do about a job whose worker is gone before its lease is."""
-    if facts.job.status != Status.RUNNING or not (_is_cut_off(facts) or _silence(facts)[0]):
+def step(facts: Facts) -> str | None:
+    """What to do about a running job whose worker is gone, or that was asked to stop already."""
+    if facts.job.status != Status.RUNNING:
         return None
+    if _is_cut_off(facts) or _silence(facts)[0]:
+        return _without_holder(facts)
+    return asked("its") if facts.job.cancel_requested_at else None
+
+
+def _without_holder(facts: Facts) -> str:
     if facts.keepers:
         return (
             "Its worker is gone or hangs: wait until the lease ends, then a sweeper takes it back;"

@@ -43,3 +43,11 @@ def because(reason: str | None) -> str:
         return ""
     said = " ".join(reason.split())
     return f" ({said if len(said) <= _LONGEST else said[: _LONGEST - 1] + '…'})"
+
+
+def asked(whose: str) -> str:
+    """What helps where a running job was asked to stop; ``whose`` check it waits for."""
+    return (
+        f"Wait for {whose} next check. A handler that never checks goes on: stop its worker"
+        " (SIGTERM), and after its grace the job ends cancelled."
+    )

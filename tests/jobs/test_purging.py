@@ -13,10 +13,14 @@ from sqlalchemy.orm import Session
 from queueapp.errors import IllegalMove, JobNotFound
 from queueapp.jobs import audit, on_behalf, queries, transitions
 from queueapp.jobs.models import Job, JobEvent
+from queueapp.jobs.seen import parameters_of
 from queueapp.jobs.status import FINAL, Event, Status
-from queueapp.jobs.transitions import Age, NewJob
+from queueapp.jobs.transitions import Age, NewJob, people_statements, single
 from tests.factories import make_job
+from tests.jobs.explain import Prepared
+from tests.jobs.filling import FINISHED, fill
 from tests.jobs.people import PERSON, latest
+from tests.locks import until_a_lock_is_awaited
 
 
 def rows(session: Session) -> list[int]:
@@ -75,9 +79,7 @@ def test_one_that_is_not_over_is_refused_and_one_that_is_gone_not_found(session:
         transitions.one(transitions.purge, session, over.id, **PERSON)
 
 
-def test_two_who_purge_the_same_jobs_remove_each_once(
-    session: Session, engine: sa.Engine
-) -> None:
+def test_two_who_purge_the_same_jobs_remove_each_once(session: Session, engine: sa.Engine) -> None:
     ids = [make_job(session, Status.SUCCEEDED).id for _ in range(40)]
     session.commit()
     together = Barrier(2, timeout=30)
@@ -122,6 +124,44 @@ def test_a_job_that_is_being_retried_is_left_out_and_nobody_waits(
         other.commit()
     assert [one.id for one in moved] == ids[1:]
     assert rows(session) == ids[:1]
+
+
+@pytest.mark.postgresql("row locks")
+def test_whoever_waits_for_the_row_keeps_nobody_from_purging_it(
+    session: Session, engine: sa.Engine
+) -> None:
+    """The lock with which one person waits for the row is weaker than that of its removal."""
+    job = make_job(session, Status.FAILED).id
+    session.commit()
+    single.lock(session, job)
+
+    def retry() -> str:
+        with Session(engine) as own, pytest.raises(JobNotFound) as refusal:
+            transitions.one(transitions.requeue, own, job, **PERSON)
+        return refusal.value.code
+
+    with ThreadPoolExecutor(1) as other:
+        waits = other.submit(retry)
+        until_a_lock_is_awaited(engine)
+        moved = transitions.one(transitions.purge, session, job, **PERSON)
+        session.commit()
+        assert waits.result(timeout=30) == "job_not_found"
+    assert moved.id == job
+    assert rows(session) == []
+
+
+@pytest.mark.postgresql("plans and what they read")
+def test_a_batch_looks_at_its_own_rows_alone(worker: sa.Connection) -> None:
+    fill(worker, 20_000, **FINISHED)
+    worker.execute(sa.text("SET plan_cache_mode = force_generic_plan"))
+    told = {"actor": "user:ana", "reason": "old", "via": "api", "operation": None, "request": "{}"}
+    told |= parameters_of(None, [])
+
+    with Prepared(worker, "purge", people_statements.PURGE) as purge:
+        plan = purge.run(ids=list(range(1, 501)), **told)
+
+    assert plan.scans("Seq Scan") == []
+    assert worker.scalar(sa.text("SELECT count(*) FROM jobs")) == 19_500
 
 
 @pytest.mark.parametrize("by", ["person", "retention"])

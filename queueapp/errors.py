@@ -55,7 +55,7 @@ class NotAllowed(QueueError):
 
 
 class OperationNeedsAdmin(QueueError):
-    """The operation is for more jobs than an operator may move, or for all there are."""
+    """The operation is for more jobs than an operator may move, for all there are, or it purges."""
 
     code = "operation_needs_admin"
     status = 403
@@ -79,7 +79,7 @@ class ReadOnly(QueueError):
 
 
 class JobNotFound(QueueError):
-    """No job with that id: it never existed, or retention has removed it."""
+    """No job with that id: it never existed, or it was purged, by retention or by an admin."""
 
     code = "job_not_found"
     status = 404

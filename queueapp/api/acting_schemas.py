@@ -6,7 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from queueapp.api.schemas import _NOT_SENT, LONGEST_REASON, _Body, _integral, _storable
+from queueapp.api.schemas import (
+    _NOT_SENT,
+    LONGEST_REASON,
+    _Body,
+    _integral,
+    _not_blank,
+    _storable,
+)
 from queueapp.handlers.context import LONGEST_DELAY_S
 from queueapp.handlers.request import (
     LEAST_PRIORITY,
@@ -43,6 +50,12 @@ Seen = Annotated[Any, BeforeValidator(_seen), _MOMENT]
 Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_S)]
 Priority = Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY), BeforeValidator(_integral)]
 Reason = Annotated[str, Field(max_length=LONGEST_REASON), AfterValidator(_storable)]
+# Of what nobody could tell later why it was done.
+Why = Annotated[
+    Reason,
+    Field(min_length=1, description="Why; the ledger keeps it with each job."),
+    AfterValidator(_not_blank),
+]
 
 
 class RescheduleBody(_Body):
@@ -76,3 +89,9 @@ class ReleaseBody(_Body):
         Seen, Field(description="The job's `claimed_at` as you saw it: it tells claims apart.")
     ]
     reason: Annotated[Reason, Field(description="Why; kept in the ledger.")] = _NOT_SENT
+
+
+class PurgeBody(_Body):
+    """Why a job is removed for good."""
+
+    reason: Why

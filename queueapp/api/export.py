@@ -153,6 +153,22 @@ def pages_of(
     return read_pages(engine, look)
 
 
+def pages_of_ids(
+    engine: Engine, ids: Sequence[int], names: Sequence[str], hidden: Redaction
+) -> Generator[Rows, None, None]:
+    """The same of those of ``ids`` that exist, in their order."""
+    columns = describe.columns_of(names)
+
+    def look(session: Session, place: int | None) -> Seen[int]:
+        start = place or 0
+        end = start + MOST_WITH_BODIES
+        found = queries.heads_of(session, ids[start:end], columns=columns)
+        rows = [describe.listed_job(job, names, hidden) for job in found]
+        return rows, end if end < len(ids) else None
+
+    return read_pages(engine, look)
+
+
 def read_pages(
     engine: Engine, look: Callable[[Session, Place | None], Seen[Place]]
 ) -> Generator[Rows, None, None]:

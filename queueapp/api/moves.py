@@ -1,4 +1,4 @@
-"""One job in the hands of a person: cancel, retry, hold, reschedule, release, clone and so on."""
+"""One job in the hands of a person: cancel, retry, hold, reschedule, release, purge and so on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flask import Response, url_for
 
 from queueapp import handlers
 from queueapp.api import answers, describe
-from queueapp.api.acting_schemas import ReleaseBody, RescheduleBody
+from queueapp.api.acting_schemas import PurgeBody, ReleaseBody, RescheduleBody
 from queueapp.api.contract import (
     ESTIMATED_WAIT,
     LOCATION,
@@ -197,6 +197,30 @@ def clone(job_id: str) -> Response:
     session.commit()
     place = {"Location": url_for(".show", job_id=made.id), **intake().headers()}
     return describe.json_answer(job, 201, place)
+
+
+@bp.post("/<job_id>/purge")
+@permits(Permission.ADMIN)
+@contract(
+    Part.ACT,
+    {200: Answer("The last line of its history, which is what is left of it.", answers.Event)},
+    body=Body(PurgeBody),
+    refuses=_REFUSES,
+    more="Its row goes, with payload, result and error. Its lines in the ledger stay for as long as"
+    " the ledger is kept; the last one, `purged`, has in its `data` the producer and the"
+    " idempotency key, which makes a new job from now on. There is no undo: read the job first if"
+    " it may be needed. Sent again, the request is answered 404.",
+    examples=(Example("With the reason.", json={"reason": "it held what it must not hold"}),),
+)
+def purge(job_id: str) -> Response:
+    """Remove a job that is over, for good."""
+    number, body, session = read_id(job_id), read_model(PurgeBody), db.session()
+    moved = transitions.one(transitions.purge, session, number, **_by(body.reason))
+    [line] = queries.latest_events_of(session, moved.id, limit=1)
+    [whole] = queries.events_of(session, moved.id, after=line.id - 1, limit=1)
+    last = describe.event(whole)
+    session.commit()
+    return describe.json_answer(last)
 
 
 def place_of(body: Any) -> dict[str, Any]:

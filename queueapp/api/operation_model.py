@@ -114,7 +114,7 @@ class Operation(OperationSummary):
         dict[Status, JobsCount] | None,
         _says(
             "What has become of the jobs that it moved: how many stand where now, without those"
-            " that retention has removed; `more`: of 20,000 of them. null until it is over."
+            " that were purged, by it or since; `more`: of 20,000 of them. null until it is over."
         ),
     ]
     canary: Annotated[CanaryOfOperation | None, _says("Of a canary retry.")]

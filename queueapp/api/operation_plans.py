@@ -22,7 +22,12 @@ from queueapp.api.operation_schemas import (
 from queueapp.api.operations import bp, shown
 from queueapp.api.reading import read_key, read_model
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import IdempotencyConflict, NotUndoable, OperationNotFound
+from queueapp.errors import (
+    IdempotencyConflict,
+    NotUndoable,
+    OperationNeedsAdmin,
+    OperationNotFound,
+)
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries
 from queueapp.jobs.queries import JobFilter
@@ -48,10 +53,11 @@ _AGAIN = Answer(
     {201: Answer("The plan, with its counts.", Operation, (_LOCATION,)), 200: _AGAIN},
     body=Body(OperationBody),
     takes=(_KEY,),
-    refuses=(IdempotencyConflict,),
+    refuses=(IdempotencyConflict, OperationNeedsAdmin),
     more="It is for the jobs that match at this moment: those that are created or move afterwards"
     " are left alone. Counting goes on for about a second; while `planned.more` is true, apply goes"
-    " on with it before anything is moved.",
+    " on with it before anything is moved. A purge, of which there is no undo, is planned and"
+    " applied by admins alone.",
     examples=(
         Example(
             "Let all failures of a kind run again.",
@@ -66,6 +72,7 @@ _AGAIN = Answer(
 def plan() -> Response:
     """Plan one verb over all jobs that match a filter; nothing is changed yet."""
     body = read_model(OperationBody)
+    operations.refuse_verb(body.verb, current_principal().most_jobs)
     where, how, key = _filter(body.verb, body.filter), _how(body), read_key()
     session, actor = db.session(), current_principal().actor
     canary = operations.Terms() if body.canary else None
@@ -110,7 +117,7 @@ def plan() -> Response:
     more="It is an operation like others, to be applied: it moves the jobs to which nothing has"
     " happened since back to where they were: after a cancel, queued or held with their due time"
     " and priority; after hold, unhold, reschedule and run-now likewise. There is no way back from"
-    " a retry, nor from a request to stop.",
+    " a retry or a purge, nor from a request to stop.",
     examples=(Example("The wrong filter.", json={"reason": "that was the wrong kind"}),),
 )
 def undo(operation_id: str) -> Response:

@@ -6,14 +6,13 @@ import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
 )
 
-from queueapp.api.acting_schemas import Delay, Due, Priority, Reason
+from queueapp.api.acting_schemas import Delay, Due, Priority, Why
 from queueapp.api.describe import instant
 from queueapp.api.list_schemas import Attempts, Instant, OperationId
 from queueapp.api.schemas import (
@@ -22,7 +21,6 @@ from queueapp.api.schemas import (
     _Body,
     _digits,
     _integral,
-    _not_blank,
     _Query,
     _says,
 )
@@ -37,7 +35,7 @@ from queueapp.jobs.queries import (
 )
 from queueapp.jobs.status import Status
 
-VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now"]
+VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now", "purge"]
 PLACE = ("available_at", "delay", "priority")
 MOST_LISTED = 100
 
@@ -141,19 +139,12 @@ def told_filter(where: JobFilter) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value is not None}
 
 
-_Why = Annotated[
-    Reason,
-    Field(min_length=1, description="Why; the ledger keeps it with each job."),
-    AfterValidator(_not_blank),
-]
-
-
 class OperationBody(_Body):
     """What is to be done to which jobs, and why."""
 
-    verb: Annotated[VerbName, _says("As for a single job.")]
+    verb: Annotated[VerbName, _says("As for a single job; `purge` is for admins.")]
     filter: Annotated[OperationFilter, _says("Which jobs.")]
-    reason: _Why
+    reason: Why
     available_at: Annotated[
         Due,
         _says(
@@ -177,7 +168,7 @@ class OperationBody(_Body):
 class UndoBody(_Body):
     """Why an operation is undone."""
 
-    reason: _Why
+    reason: Why
 
 
 def _cursor(text: Any) -> Any:

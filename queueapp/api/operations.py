@@ -87,8 +87,8 @@ def show(operation_id: str) -> Response:
     more="A request moves up to 5,000 jobs within about a second. Repeat it while the answer is"
     " 202, and after a time-out or a 503 as well: no job is moved twice. While `state` is"
     " `counting` it counts on, and moves nothing before all are counted. While it is `canary` it"
-    " moves nothing: a worker decides, and then goes on by itself. For more than 10,000 jobs it"
-    " takes an admin.",
+    " moves nothing: a worker decides, and then goes on by itself. For more than 10,000 jobs,"
+    " and for a purge, it takes an admin.",
     examples=(Example("Until it answers 200."),),
 )
 def apply(operation_id: str) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Flask
 
 from queueapp.auth import session
-from queueapp.auth.access import current_principal, guard, open_to_all, permits
+from queueapp.auth.access import current_principal, guard, open_to_all, permits, refuse_unless
 from queueapp.auth.host import Host, Identify
 from queueapp.auth.people import read_people
 from queueapp.auth.principal import Principal
@@ -26,6 +26,7 @@ __all__ = [
     "init_app",
     "open_to_all",
     "permits",
+    "refuse_unless",
 ]
 
 

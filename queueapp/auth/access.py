@@ -117,6 +117,18 @@ def guard() -> None:
     principal = _resolve()
     if principal.kind == "user":
         _refuse_other_sites()
+    _refuse(principal, permission)
+    g.principal = principal
+    if permission in read_only.CLOSES and (why := read_only.why()):
+        read_only.refuse(why)
+
+
+def refuse_unless(permission: Permission) -> None:
+    """Raise NotAllowed where the present request asks for more than its route has declared."""
+    _refuse(current_principal(), permission)
+
+
+def _refuse(principal: Principal, permission: Permission) -> None:
     if not principal.may(permission):
         raise NotAllowed(
             f"the role {principal.role} may not {ABOUT[permission]}: you are {principal.actor};"
@@ -124,9 +136,6 @@ def guard() -> None:
             role=principal.role.value,
             permission=permission.value,
         )
-    g.principal = principal
-    if permission in read_only.CLOSES and (why := read_only.why()):
-        read_only.refuse(why)
 
 
 def _needed(endpoint: str) -> Permission | None:

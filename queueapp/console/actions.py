@@ -1,4 +1,4 @@
-"""What an operator can do to one job or to the ticked ones, and needs to say no more than why.
+"""What people can do to one job or to the ticked ones, and need to say no more than why.
 
 Every verb has a page of its own that asks first. With scripts that page opens in a dialog and the
 answer is a notice; without them the answer leads back to the list it came from.
@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from queueapp.auth import Permission, current_principal, permits
+from queueapp.auth import Permission, current_principal, permits, refuse_unless
 from queueapp.console import back, marks
 from queueapp.console.appearance import buttons_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.outcomes import Done, Outcome
-from queueapp.errors import BadRequest, PageNotFound
+from queueapp.console.purged import as_purged
+from queueapp.errors import BadRequest, JobNotFound, PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import operations, queries, transitions
 from queueapp.jobs.failure import printable
@@ -28,7 +30,7 @@ from queueapp.jobs.operations.verbs import Bulk
 from queueapp.jobs.seen import Seen
 
 # What a job is rescheduled to has a form of its own.
-VERBS = ("retry", "run-now", "hold", "unhold", "cancel")
+VERBS = ("retry", "run-now", "hold", "unhold", "cancel", "purge")
 MOST_AT_ONCE = 500
 REASON_LENGTH = 500
 
@@ -45,18 +47,24 @@ def ask(job_id: int, verb: str) -> AnyResponse:
 @permits(Permission.ACT)
 def act(job_id: int, verb: str) -> AnyResponse:
     """Do ``verb`` to one job; one that does not allow it, or has moved on, is an error."""
-    bulk, session = _known(verb), db.session()
+    return _do_one(verb, job_id)
+
+
+@bp.get("/jobs/<int:job_id>/purge")
+@permits(Permission.ADMIN)
+def ask_purge(job_id: int) -> AnyResponse:
+    """Ask before removing one job for good."""
+    return _ask_one("purge", job_id)
+
+
+@bp.post("/jobs/<int:job_id>/purge")
+@permits(Permission.ADMIN)
+def purge(job_id: int) -> AnyResponse:
+    """Remove one job for good; one that is not over, or has moved on, is an error."""
     try:
-        how = _how(verb)
-    except Unfit as error:
-        return _ask_one(verb, job_id, refilled(error))
-    # What is due already has nothing to be done to it.
-    one = transitions.one_unless_there if verb == "run-now" else transitions.one
-    how["seen"] = marks.seen([job_id])
-    moved = one(bulk.move, session, job_id, **bulk.how, **how)
-    session.commit()
-    done = Done.of(verb, [moved] if moved else [], asked_for=1)
-    return done_with(done, url_for(".job", job_id=job_id))
+        return _do_one("purge", job_id)
+    except JobNotFound as error:
+        raise as_purged(db.session(), error) from None
 
 
 @bp.get("/jobs/bulk")
@@ -65,7 +73,8 @@ def ask_many() -> AnyResponse:
     """Ask before doing ``?verb=`` to the ticked jobs."""
     verb = request.args.get("verb", "")
     _known(verb)
-    return _ask(verb, _ids(request.args.getlist("id")), url_for(".jobs"))
+    _refuse_beyond_role(verb)
+    return _ask(verb, ids_of(request.args.getlist("id")), url_for(".jobs"))
 
 
 @bp.post("/jobs/bulk")
@@ -75,8 +84,9 @@ def act_on_many() -> AnyResponse:
 
     The answer says how many did not.
     """
-    verb, ids = request.form.get("verb", ""), _ids(request.form.getlist("id"))
+    verb, ids = request.form.get("verb", ""), ids_of(request.form.getlist("id"))
     bulk, left, session = _known(verb), _left(), db.session()
+    _refuse_beyond_role(verb)
     seen = marks.seen(ids)
     try:
         how = _how(verb)
@@ -97,11 +107,40 @@ def _known(verb: str) -> Bulk:
     return operations.VERBS[verb]
 
 
+def _refuse_beyond_role(verb: str) -> None:
+    if verb in operations.FOR_ADMINS:
+        refuse_unless(Permission.ADMIN)
+
+
+def _do_one(verb: str, job_id: int) -> AnyResponse:
+    bulk, session = _known(verb), db.session()
+    try:
+        how = _how(verb)
+    except Unfit as error:
+        return _ask_one(verb, job_id, refilled(error))
+    # What is due already has nothing to be done to it.
+    one = transitions.one_unless_there if verb == "run-now" else transitions.one
+    how["seen"] = marks.seen([job_id])
+    moved = one(bulk.move, session, job_id, **bulk.how, **how)
+    session.commit()
+    done = Done.of(verb, [moved] if moved else [], asked_for=1)
+    page = url_for(".job", job_id=job_id)
+    is_gone = moved is not None and moved.to_status is None
+    return done_with(done, url_for(".jobs"), gone=page) if is_gone else done_with(done, page)
+
+
+# Where nobody could tell later why nothing moves, or why there is nothing.
+_WHY = {
+    "hold": "say why: whoever finds the job held will want to know",
+    "purge": "say why: the ledger is all that will tell of it",
+}
+
+
 def _how(verb: str) -> dict[str, Any]:
-    """Who acts, and why. Raises Unfit where nobody could tell later why nothing moves."""
+    """Who acts, and why. Raises Unfit without a reason where one is needed."""
     how = how_it_is_done()
-    if verb == "hold" and not how["reason"]:
-        raise Unfit("reason", "say why: whoever finds the job held will want to know")
+    if verb in _WHY and not how["reason"]:
+        raise Unfit("reason", _WHY[verb])
     return how
 
 
@@ -115,7 +154,8 @@ def given_reason() -> str:
     return printable(request.form.get("reason", "").strip())[:REASON_LENGTH]
 
 
-def _ids(texts: Sequence[str]) -> list[int]:
+def ids_of(texts: Sequence[str]) -> list[int]:
+    """The jobs that were ticked, each once. Raises BadRequest."""
     if len(texts) > MOST_AT_ONCE:
         raise BadRequest(f"{MOST_AT_ONCE} jobs at most can be ticked at once")
     try:
@@ -162,10 +202,18 @@ def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: i
     )
 
 
-def done_with(done: Outcome, default: str) -> AnyResponse:
-    """Say what an action came to: as a notice, or on the page that it leads back to."""
-    if "HX-Request" in request.headers:
-        body = render_template("fragments/done.html", done=done).strip()
-        return Response(body, mimetype="text/html", headers={"HX-Trigger": "queue:changed"})
+def done_with(done: Outcome, default: str, *, gone: str = "") -> AnyResponse:
+    """Say what an action came to: as a notice, or on the page that it leads back to.
+
+    ``gone``: the page of a job that has none any more; ``default`` is shown in its place.
+    """
     place = back.checked(request.form.get("next", ""), default)
-    return redirect(f"{place}{'&' if '?' in place else '?'}done={done}", 303)
+    is_lost = bool(gone) and urlsplit(place).path == gone
+    place = default if is_lost else place
+    address = f"{place}{'&' if '?' in place else '?'}done={done}"
+    if "HX-Request" not in request.headers:
+        return redirect(address, 303)
+    if is_lost:
+        return Response(headers={"HX-Redirect": address})
+    body = render_template("fragments/done.html", done=done).strip()
+    return Response(body, mimetype="text/html", headers={"HX-Trigger": "queue:changed"})

@@ -11,7 +11,7 @@ from queueapp.jobs.status import FINAL, Status, Verb, verbs_from
 # What the buttons say, in their order, and the verb behind each.
 BUTTONS = {
     "retry": Verb.REQUEUE, "run-now": Verb.RESCHEDULE, "hold": Verb.HOLD, "unhold": Verb.UNHOLD,
-    "reschedule": Verb.RESCHEDULE, "cancel": Verb.CANCEL,
+    "reschedule": Verb.RESCHEDULE, "cancel": Verb.CANCEL, "purge": Verb.PURGE,
 }  # fmt: skip
 # Those that stand in each row of a list; the page of the job has them all.
 IN_ROWS = ("retry", "cancel")

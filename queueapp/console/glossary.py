@@ -34,7 +34,8 @@ VERBS: Mapping[Did, str] = {
     " first one lives, the job may run twice",
     Did.CLONE: "a new job of the same kind, payload and limits, due now; both lead to each other,"
     " and the old one stays as it is",
-    Did.PURGE: "jobs that are over are removed; what happened to them stays in the ledger",
+    Did.PURGE: "jobs that are over are removed for good, one by one or all that match, by an admin;"
+    " what happened to them stays in the ledger. There is no undo",
     Did.PAUSE: "nothing new starts in the whole queue; what runs goes on",
     Did.RESUME: "the pause is over",
     Did.HOLD_KIND: "nothing new of a kind starts; its waiting jobs are parked",

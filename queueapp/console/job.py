@@ -17,8 +17,10 @@ from queueapp.console.answers import answer, timer_life_s
 from queueapp.console.appearance import buttons_of, moment_of, shown_status
 from queueapp.console.attempts import WIDTH, attempts_of, lines_of
 from queueapp.console.blueprint import bp
+from queueapp.console.purged import as_purged
 from queueapp.console.readings import bounded, glance_at, noticed
 from queueapp.console.workers import shared_roll
+from queueapp.errors import JobNotFound
 from queueapp.jobs import queries
 from queueapp.jobs.frames import own_frames
 from queueapp.jobs.models import Job
@@ -34,7 +36,14 @@ EVENTS = 200
 @bp.get("/jobs/<int:job_id>")
 @permits(Permission.READ)
 def job(job_id: int) -> Response:
-    """Show one job whole."""
+    """Show one job whole; of one that was purged, by whom and when."""
+    try:
+        return _show(job_id)
+    except JobNotFound as error:
+        raise as_purged(bounded(), error) from None
+
+
+def _show(job_id: int) -> Response:
     pulse = glance_at(("job", job_id), lambda: noticed(queries.pulse_of_job, job_id))
     return answer(
         "job",

@@ -34,7 +34,7 @@ ROWS = 50
 HOLDS_SHOWN = 10
 # The verbs for ticked rows. Those that are not in each row stand behind the others, and only where
 # a row allows them.
-TICKED = ("retry", "cancel", "hold", "unhold", "run-now")
+TICKED = ("retry", "cancel", "hold", "unhold", "run-now", "purge")
 # In the order of a job's life; due, scheduled and retrying are parts of queued.
 TABS = (
     "queued", "due", "scheduled", "retrying", "running", "held", "succeeded", "failed", "cancelled",

@@ -9,7 +9,15 @@ from datetime import datetime
 from queueapp.console import preferences
 from queueapp.console.filters import iso, plural, stamp
 from queueapp.console.instants import ENDS
-from queueapp.jobs.operations import ASKED_TO_STOP, CHANGED, UNDO, VERBS, Operation, Trial
+from queueapp.jobs.operations import (
+    ASKED_TO_STOP,
+    CHANGED,
+    FOR_ADMINS,
+    UNDO,
+    VERBS,
+    Operation,
+    Trial,
+)
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.queries.filters import written_filter
 from queueapp.jobs.status import Reason, Status
@@ -47,6 +55,12 @@ WORDS = {
     ),
     "run-now": Words(
         "Run now", "Running now", "made due", "They are due at once; their priority stays."
+    ),
+    "purge": Words(
+        "Purge", "Purging", "purged",
+        "Their rows go for good, with payload, result and last error: there is no undo. What"
+        " happened to them stays in the ledger for as long as that is kept, with the error message"
+        " and traceback of each attempt. Their idempotency keys make new jobs from then on.",
     ),
     UNDO: Words("Put back", "Putting back", "put back", ""),
 }  # fmt: skip
@@ -127,8 +141,11 @@ def must_type(made: Operation) -> bool:
 
 
 def word_to_type(made: Operation) -> str | None:
-    """The word that has to be typed beside the number, for every job there is."""
-    return WORDS[made.verb].button.lower() if must_type(made) and made.is_of_everything else None
+    """The word that has to be typed: for every job there is, and where there is no undo."""
+    is_asked = made.state == "planned" and made.counts.total > 0
+    if not is_asked or not (made.is_of_everything or made.verb in FOR_ADMINS):
+        return None
+    return WORDS[made.verb].button.lower()
 
 
 def others_of(made: Operation) -> list[str]:

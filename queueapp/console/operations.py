@@ -208,6 +208,8 @@ def _context(
         "must_type": must_type(made),
         "word": word_to_type(made),
         "needs_admin": _is_beyond(made, limit),
+        "is_for_admins": made.verb in operations.FOR_ADMINS,
+        "copies": _copies(made),
         "limit": limit,
         "instead": _instead(made),
         "filter": filter_of(made.asked),
@@ -228,6 +230,15 @@ def _context(
         "final": FINAL,
         "reason_length": REASON_LENGTH,
     }
+
+
+def _copies(made: Operation) -> list[tuple[str, str]]:
+    """What is about to be purged as files, whole; none where no list can be narrowed so."""
+    alike: Mapping[str, Any] | None = list_of(made.where)
+    if made.verb != "purge" or alike is None:
+        return []
+    files = (("CSV", ".jobs_csv"), ("NDJSON", ".jobs_ndjson"))
+    return [(name, url_for(page, **alike, whole="yes")) for name, page in files]
 
 
 def _again(made: Operation) -> str | None:

@@ -23,6 +23,7 @@ _DID = {
     "retry": "Retrying", "cancel": "Cancelled", "release": "Released", "hold": "Held",
     "unhold": "Unheld", "run-now": "Made due", "reschedule": "Rescheduled",
     "due-at-once": "That time has passed, so due at once:",
+    "purge": "Purged",
 }  # fmt: skip
 _REFUSED = {
     "release": "no longer the claim that you saw, or locked just now",

@@ -35,6 +35,7 @@ ROW = (
     )),
     Place("j", "console.jobs", "Jobs", "find jobs", (
         "console.job", "console.ask", "console.act", "console.ask_many", "console.act_on_many",
+        "console.ask_purge", "console.purge",
     )),
     Place("e", "console.errors", "Errors", "what fails, by cause", (
         "console.error_group", "console.plan_for_group",

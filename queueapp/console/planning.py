@@ -39,7 +39,7 @@ from queueapp.redaction import for_all_readers
 # A form that comes twice within so long was sent twice.
 SAME_FORM = timedelta(minutes=1)
 # Enter in a field presses the first button that may be pressed.
-ORDER = ("retry", "run-now", "hold", "unhold", "reschedule", "cancel")
+ORDER = ("retry", "run-now", "hold", "unhold", "reschedule", "cancel", "purge")
 # What may stand in the form before anybody types.
 _FIELDS = ("reason", "minutes", "to_priority")
 _MOMENT = timedelta(microseconds=1)
@@ -78,6 +78,7 @@ def plan_operation() -> AnyResponse:
     for problem in (*criteria.problems, _unfit(verb, criteria)):
         if problem:
             raise BadRequest(f"nothing was planned: {problem[:1].lower()}{problem[1:].rstrip('.')}")
+    operations.refuse_verb(verb, current_principal().most_jobs)
     if _is_beyond(criteria):
         raise OperationNeedsAdmin("only an admin may plan for every job there is: set a filter")
     try:

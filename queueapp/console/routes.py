@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from queueapp.console.actions import act, act_on_many, ask, ask_many
+from queueapp.console.actions import (
+    act,
+    act_on_many,
+    ask,
+    ask_many,
+    ask_purge,
+    purge,
+)
 from queueapp.console.audit import audit, audit_csv, audit_ndjson
 from queueapp.console.blueprint import bp
 from queueapp.console.clone import ask_clone, clone
@@ -49,6 +56,7 @@ __all__ = [
     "ask_kind",
     "ask_many",
     "ask_pause",
+    "ask_purge",
     "ask_release",
     "ask_reschedule",
     "ask_resume",
@@ -81,6 +89,7 @@ __all__ = [
     "pause_queue",
     "plan_for_group",
     "plan_operation",
+    "purge",
     "release",
     "reschedule",
     "resume_queue",

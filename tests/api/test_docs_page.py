@@ -30,6 +30,7 @@ NEEDS = {
     "jobs_reschedule": Status.QUEUED,
     "jobs_run_now": Status.QUEUED,
     "jobs_release": Status.RUNNING,
+    "jobs_purge": Status.SUCCEEDED,
 }
 EXAMPLE = re.compile(r'data-example="(\w+)">(.*?)</pre>', re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""How many jobs an operator may move at once: refused by the server, in the API and the console."""
+"""What an operator may do to many jobs at once: refused by the server, in API and console."""
 
 from __future__ import annotations
 
@@ -138,3 +138,58 @@ def test_every_job_there_is_takes_an_admin_the_number_and_the_word(
     assert statuses(session) == ["failed"] * 3
     assert by(caller, "admin", path, count="3", word=" Retry ").status_code == 303
     assert statuses(session) == ["queued"] * 3
+
+
+def test_a_purge_takes_an_admin_from_the_plan_to_the_end(
+    caller: FlaskClient, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few jobs it is for: there is no undo."""
+    monkeypatch.setattr("queueapp.auth.principal.MOST_JOBS", 100)
+    monkeypatch.setattr(driver, "BATCH", 1)
+    monkeypatch.setattr(api_views, "MOST_BATCHES", 1)
+    asked = {"verb": "purge", "filter": {"kind": "demo.echo"}, "reason": "r"}
+    form = {"verb": "purge", "kind": "demo.echo", "reason": "r"}
+    refused = caller.post("/api/operations", json=asked, headers=bearer("operator"))
+    assert (refused.status_code, (refused.json or {})["code"]) == (403, "operation_needs_admin")
+    assert "only an admin may plan a purge" in (refused.json or {})["detail"]
+    assert by(caller, "operator", "/operations", **form).status_code == 403
+    for role in ("viewer", "producer", "worker"):
+        assert caller.post("/api/operations", json=asked, headers=bearer(role)).status_code == 403
+    question = caller.get("/operations/new?kind=demo.echo", headers=bearer("operator")).text
+    assert 'value="purge"' not in question
+    assert "for admins; you are operator" in question
+
+    planned = by(caller, "admin", "/operations", **form).location
+    api, page = f"/api{planned}/apply", f"{planned}/apply"
+    for path in (api, page):
+        assert (
+            by(caller, "operator", path, **({"word": "purge"} if path == page else {})).status_code
+            == 403
+        )
+    shown = caller.get(planned or "", headers=bearer("operator")).text
+    assert "An admin has to confirm this: there is no undo of it." in shown
+    assert statuses(session) == ["failed"] * 3
+    assert by(caller, "admin", api).status_code == 202
+    for path in (api, page):
+        assert by(caller, "operator", path).status_code == 403
+    again = caller.get(planned or "", headers=bearer("operator")).text
+    assert "An admin has to go on with this" in again
+    assert statuses(session) == ["failed"] * 2
+    # Whoever may act may end it.
+    assert by(caller, "operator", f"/api{planned}/stop").status_code == 200
+    assert "Plan the rest" not in caller.get(planned or "", headers=bearer("operator")).text
+    assert "Plan the rest" in caller.get(planned or "", headers=bearer("admin")).text
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "producer", "worker"])
+def test_nobody_but_an_admin_purges_anything(
+    caller: FlaskClient, session: Session, role: str
+) -> None:
+    for path in ("/jobs/1/purge", "/jobs/bulk?verb=purge&id=1", "/jobs/bulk?verb=purge&id=1&id=2"):
+        assert caller.get(path, headers=bearer(role)).status_code == 403, path
+    sent = {"verb": "purge", "id": "1", "reason": "r"}
+    for path in ("/jobs/1/purge", "/jobs/bulk"):
+        assert by(caller, role, path, **sent).status_code == 403, path
+    refused = caller.post("/api/jobs/1/purge", json={"reason": "r"}, headers=bearer(role))
+    assert refused.status_code == 403
+    assert statuses(session) == ["failed"] * 3

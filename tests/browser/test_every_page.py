@@ -57,6 +57,8 @@ def paths(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made = operations.plan(
         session, found, how={}, actor="user:ana", reason="r" * 300, canary=operations.Terms()
     )
+    found = operations.survey(session, "purge", where)
+    gone = operations.plan(session, found, how={}, actor="user:ana", reason="r" * 300)
     session.commit()
     return [
         "/",
@@ -69,6 +71,8 @@ def paths(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         f"/jobs/{held}/reschedule",
         f"/jobs/{held}/clone",
         f"/jobs/bulk?verb=cancel&id={held}&id={running.id}&id={failed.id}",
+        f"/jobs/{failed.id}/purge",
+        f"/operations/{gone.id}",
         "/errors",
         f"/errors/{alike}",
         f"/operations/{made.id}",

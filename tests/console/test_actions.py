@@ -67,7 +67,7 @@ def test_the_page_of_a_job_offers_what_the_job_allows(console: Console, session:
             {"run-now", "hold", "reschedule", "cancel", "clone"},
         make_job(session, Status.HELD).id: {"unhold", "reschedule", "cancel", "clone"},
         make_job(session, Status.RUNNING).id: {"cancel", "clone"},
-        make_job(session, Status.FAILED).id: {"retry", "clone"},
+        make_job(session, Status.FAILED).id: {"retry", "clone", "purge"},
     }  # fmt: skip
     with_kind = make_job(session, Status.HELD, held_for="kind").id
     session.commit()
@@ -79,7 +79,7 @@ def test_the_page_of_a_job_offers_what_the_job_allows(console: Console, session:
     listed = console.get("/jobs")
     assert set(re.findall(r'href="/jobs/\d+/([a-z-]+)"', listed)) == {"retry", "cancel"}
     assert re.findall(r'name="verb" value="([a-z-]+)"', listed) == [
-        "retry", "cancel", "hold", "unhold", "run-now"
+        "retry", "cancel", "hold", "unhold", "run-now", "purge"
     ]  # fmt: skip
     # One that is held with its kind comes back with it.
     page = console.get(f"/jobs/{with_kind}")
@@ -472,7 +472,7 @@ def test_a_reason_with_unprintable_characters_is_made_printable(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "retry", "retry.1", "purge.1.0.0", "retry.1.0.0.0", "retry.٣.0.0"]
+    "text", ["", "retry", "retry.1", "expire.1.0.0", "retry.1.0.0.0", "retry.٣.0.0"]
 )
 def test_what_is_no_outcome_says_nothing(text: str) -> None:
     assert Done.read(text) is None

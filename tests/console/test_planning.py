@@ -56,7 +56,7 @@ def test_the_list_leads_to_all_that_match_it(console: Console, session: Session)
     assert "status queued · kind a.b" in words(asked)
     buttons = re.findall(r'<button [^>]*value="([a-z-]+)"([^>]*)>', asked)
     off = {verb for verb, more in buttons if " disabled" in more}
-    assert off == {"retry", "canary", "unhold"}
+    assert off == {"retry", "canary", "unhold", "purge"}
     assert "Retry is for jobs that are failed or cancelled." in words(asked)
 
     page = console.get(plan(console, status="queued", kind="a.b"))

@@ -135,7 +135,9 @@ def test_who_may_not_press_a_button_sees_it_out_of_use_and_for_whom_it_is(
     as_operator = {"Authorization": "Bearer operator-secret"}
     page = client.get(f"/jobs/{failed_job}", headers=as_operator).text
     assert 'title="for admins; you are operator">' in page
-    assert f'href="/jobs/{failed_job}/clone"' not in page
+    for verb in ("clone", "purge"):
+        assert f'href="/jobs/{failed_job}/{verb}"' not in page
+        assert f"{verb.capitalize()}</button>" in page
     assert 'data-verb="retry"' in page
 
 
@@ -199,6 +201,9 @@ def test_where_nobody_may_there_is_no_button(
         ("viewer", "/operations/new", "operators and admins may"),
         ("viewer", "/jobs/1/clone", "admins may"),
         ("operator", "/jobs/1/clone", "admins may"),
+        ("viewer", "/jobs/1/purge", "admins may"),
+        ("operator", "/jobs/1/purge", "admins may"),
+        ("operator", "/jobs/bulk?verb=purge&id=1", "admins may"),
     ],
 )
 def test_a_refusal_says_who_may_and_does_not_ask_to_try_again(

@@ -22,6 +22,7 @@ VERBS: dict[Verb, PersonVerb] = {
     Verb.UNHOLD: transitions.unhold,
     Verb.RESCHEDULE: transitions.reschedule,
     Verb.RELEASE: transitions.release,
+    Verb.PURGE: transitions.purge,
 }
 
 

@@ -102,10 +102,6 @@ def expire(session: Session, job_id: int, _token: UUID) -> object:
     return transitions.expire(session, actor="sweeper:1", backoff=Backoff())
 
 
-def purge(session: Session, job_id: int, _token: UUID) -> object:
-    return transitions.purge(session, [job_id], actor="user:ana", reason="because")
-
-
 WAYS = (
     Way(Verb.ENQUEUE, "again", "app", enqueue_again),
     Way(Verb.CLAIM, "worker", WORKER, claim, reason=None),
@@ -138,7 +134,7 @@ WAYS = (
     by_person(transitions.reschedule, priority=7, available_at=LONG_AGO),
     by_person(transitions.restore, statuses=["queued"], held_for=[None]),
     by_person(transitions.restore, statuses=["held"], held_for=["kind"]),
-    Way(Verb.PURGE, "admin", "user:ana", purge),
+    by_person(transitions.purge),
 )
 # What the end of a lost lease may come to: the sweeper decides like a worker.
 WITHIN = {Verb.EXPIRE: (Verb.EXPIRE, Verb.FAIL)}

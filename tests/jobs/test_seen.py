@@ -49,6 +49,7 @@ CASES: list[tuple[PersonVerb, Status, dict[str, Any], Change]] = [
     (transitions.cancel, Status.QUEUED, {}, claim),
     (transitions.cancel, Status.RUNNING, {}, claim_anew),
     (transitions.requeue, Status.FAILED, {}, fail_again),
+    (transitions.purge, Status.FAILED, {}, fail_again),
     (transitions.hold, Status.QUEUED, {}, postpone),
     (transitions.unhold, Status.HELD, {}, postpone),
     (transitions.reschedule, Status.QUEUED, {"delay_s": 60}, postpone),

@@ -7,7 +7,15 @@ or moved later are not touched. The line of a batch names its jobs, which is whe
 """
 
 from queueapp.jobs.operations.canary import Terms, Trial, open_ones, trials_of
-from queueapp.jobs.operations.driver import BATCH, advance, count, refuse_beyond, step, stop
+from queueapp.jobs.operations.driver import (
+    BATCH,
+    advance,
+    count,
+    refuse_beyond,
+    refuse_verb,
+    step,
+    stop,
+)
 from queueapp.jobs.operations.listing import Cursor, Mark, list_operations, moved_by
 from queueapp.jobs.operations.planning import (
     left_of,
@@ -21,13 +29,14 @@ from queueapp.jobs.operations.planning import (
 from queueapp.jobs.operations.state import Operation, State, find, known_id
 from queueapp.jobs.operations.undo import ASKED_TO_STOP, CHANGED, UNDO
 from queueapp.jobs.operations.undone import Undone, undone_of
-from queueapp.jobs.operations.verbs import VERBS
+from queueapp.jobs.operations.verbs import FOR_ADMINS, VERBS
 from queueapp.jobs.operations.walk import Counts, statuses_of
 
 __all__ = [
     "ASKED_TO_STOP",
     "BATCH",
     "CHANGED",
+    "FOR_ADMINS",
     "UNDO",
     "VERBS",
     "Counts",
@@ -49,6 +58,7 @@ __all__ = [
     "plan",
     "planned_before",
     "refuse_beyond",
+    "refuse_verb",
     "sample_of",
     "statuses_of",
     "step",

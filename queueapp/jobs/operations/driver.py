@@ -18,7 +18,7 @@ from queueapp.jobs.operations.state import (
     scope_of,
     written_tally,
 )
-from queueapp.jobs.operations.verbs import VERBS
+from queueapp.jobs.operations.verbs import FOR_ADMINS, VERBS
 from queueapp.jobs.operations.walk import lock_next
 from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import By
@@ -77,11 +77,21 @@ def count(database: Database, operation_id: str, *, actor: str) -> Operation:
     return _count(database, operation, actor=actor)
 
 
+def refuse_verb(verb: str, most: int | None) -> None:
+    """Raise OperationNeedsAdmin for a verb of admins, unless one asks: ``most`` is None."""
+    if most is not None and verb in FOR_ADMINS:
+        raise OperationNeedsAdmin(f"only an admin may plan a {verb}: there is no undo")
+
+
 def refuse_beyond(operation: Operation, most: int | None) -> None:
-    """Raise OperationNeedsAdmin for an operation on more jobs than ``most``, or on all of them."""
+    """Raise OperationNeedsAdmin for an operation on more jobs than ``most``, on all of them, or
+    with a verb of admins.
+    """
     if most is None:
         return
-    if operation.is_of_everything:
+    if operation.verb in FOR_ADMINS:
+        detail = f"there is no undo of a {operation.verb}"
+    elif operation.is_of_everything:
         detail = "its filter is empty, so it is for every job there is"
     elif operation.counts.total > most:
         detail = f"it is for {operation.counts.total:,} jobs, and an operator may move {most:,}"

@@ -46,6 +46,7 @@ _ONE_PLAN = "SELECT pg_advisory_xact_lock(%(key)s::bigint)"
 NEVER = {
     "retry": "a retry cannot be undone: what has run since has run; those that still wait can be"
     " cancelled",
+    "purge": "there is no undo: its jobs are gone; what happened to them is in the ledger",
     undo.UNDO: "an undo is not undone: plan its verb again",
 }
 

@@ -30,6 +30,9 @@ class Bulk:
     how: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
+# What cannot be undone is planned and applied by admins alone, however few jobs it is for.
+FOR_ADMINS = ("purge",)
+
 # By the names of the API. Release is not among them: it names the claim of one job.
 VERBS: dict[str, Bulk] = {
     "cancel": Bulk(
@@ -56,4 +59,5 @@ VERBS: dict[str, Bulk] = {
         (Job.available_at > func.statement_timestamp(),),
         (Status.QUEUED,),
     ),
+    "purge": Bulk(transitions.purge, sources(Verb.PURGE)),
 }

@@ -36,6 +36,7 @@ from queueapp.jobs.queries.ledger import (
     last_failure,
     latest_events_of,
     list_events,
+    purge_of,
 )
 from queueapp.jobs.queries.line import Line, waiting_line
 from queueapp.jobs.queries.listing import Page, get_head, get_job, heads_of, list_jobs
@@ -115,6 +116,7 @@ __all__ = [
     "payload_fields",
     "pulse",
     "pulse_of_job",
+    "purge_of",
     "read_feed",
     "read_payload_field",
     "samples_of",

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.models import JobEvent
-from queueapp.jobs.queries.bounds import SCAN_LIMIT
+from queueapp.jobs.queries.bounds import LARGEST_ID, SCAN_LIMIT
 from queueapp.jobs.queries.filters import ANY_TIME, Span
 from queueapp.jobs.queries.places import two_numbers
 from queueapp.jobs.status import Event
@@ -122,6 +122,17 @@ def events_of(
 def latest_events_of(database: Database, job_id: int, *, limit: int = 200) -> list[Row[Any]]:
     """The job's newest lines, oldest first, without tracebacks."""
     return list(reversed(run(database, _OF_JOB, job_id=job_id, limit=limit)))
+
+
+def purge_of(database: Database, job_id: int) -> Row[Any] | None:
+    """The line of a job's removal; None where it stands, or the ledger does not know it.
+
+    After it there are lines of late results at most, which were refused.
+    """
+    if not 0 < job_id <= LARGEST_ID:
+        return None
+    newest = reversed(latest_events_of(database, job_id))
+    return next((line for line in newest if line.event == Event.PURGED), None)
 
 
 def last_failure(database: Database, job_id: int, *, limit: int = 200) -> Row[Any] | None:

@@ -76,10 +76,10 @@ def get_head(session: Session, job_id: int) -> Job:
     return job
 
 
-def heads_of(session: Session, ids: Sequence[int]) -> list[Job]:
-    """Those of ``ids`` that exist, in the order of their ids, without their bodies."""
+def heads_of(session: Session, ids: Sequence[int], *, columns: Columns = LISTED) -> list[Job]:
+    """Those of ``ids`` that exist, in the order of their ids, without their bodies unless asked."""
     among = Job.id == any_(literal(list(ids), ARRAY(BigInteger)))
-    return _fetch(session, [among], len(ids), LISTED, upwards=True)[::-1]
+    return _fetch(session, [among], len(ids), columns, upwards=True)[::-1]
 
 
 def list_jobs(

@@ -1,4 +1,4 @@
-"""The verbs of people and producers, and purge: read the rows, decide about each, write it."""
+"""The verbs of people and producers: read the rows, decide about each, write it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from sqlalchemy import Connection, Row
 
 from queueapp.jobs.seen import Seen
 from queueapp.jobs.sqlite.events import event_of, log
-from queueapp.jobs.sqlite.replacements import Parameters, execute_many, fetch, instead_of, made
+from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
 from queueapp.jobs.sqlite.values import after, clock, clock_text
-from queueapp.jobs.status import FINAL, Verb, sources
+from queueapp.jobs.status import Verb, sources
 from queueapp.jobs.transitions import people_statements as statements
-from queueapp.jobs.transitions import retention
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
         @instead_of(statement, writes=True)
         def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
             found = fetch(connection, target, **given)
-            rows = [row for row in found if _is_as_seen(row, given)]
+            rows = [row for row in found if is_as_seen(row, given)]
             decided = [(row, decide(row, given, nth, len(rows))) for nth, row in enumerate(rows)]
             moves = [(row, move) for row, move in decided if move is not None]
             for row, move in moves:
@@ -65,7 +64,8 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
     return register
 
 
-def _is_as_seen(row: Row[Any], given: Parameters) -> bool:
+def is_as_seen(row: Row[Any], given: Parameters) -> bool:
+    """Whether the row stands as it was seen, if anybody has seen it."""
     if given["seen_statuses"] is None:
         return True
     seen = (_mine(row, given, f"seen_{name}") for name in ("statuses", "at", "priorities"))
@@ -86,17 +86,14 @@ def _event(row: Row[Any], move: _Move, given: Parameters) -> dict[str, Any]:
         to_status=move.sets.get("status", row.status),
         attempt=row.attempts,
         reason=move.reason if given["reason"] is None else given["reason"],
-        data={
-            "via": given["via"],
-            **_operation(given),
-            **json.loads(given["request"]),
-            **move.data,
-        },
+        data={**told(given), **move.data},
     )
 
 
-def _operation(given: Parameters) -> dict[str, Any]:
-    return {} if given["operation"] is None else {"operation": given["operation"]}
+def told(given: Parameters) -> dict[str, Any]:
+    """Which surface, which operation and which request a line of the ledger tells of."""
+    operation = {} if given["operation"] is None else {"operation": given["operation"]}
+    return {"via": given["via"], **operation, **json.loads(given["request"])}
 
 
 @_verb(statements.CANCEL, Verb.CANCEL, "cancel_requested_at IS NULL")
@@ -229,69 +226,3 @@ def _release(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move:
 def _release_claim(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move | None:
     claims = dict(zip(given["ids"], given["claimed"], strict=True))
     return _release(row, given, nth, count) if claims[row.id] == row.claimed_at else None
-
-
-# Purge
-
-_FINAL = """
-SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids))
-  AND status IN ('succeeded', 'failed', 'cancelled') ORDER BY id
-"""
-
-_OLD = """
-SELECT * FROM (
-  SELECT * FROM jobs WHERE status = '{status}' AND finished_at < :old AND finished_at >= :oldest
-    AND (idempotency_key IS NULL OR finished_at < :keyed)
-  ORDER BY finished_at, id LIMIT :limit
-) ORDER BY id
-"""
-
-
-def _gone(
-    connection: Connection, rows: Sequence[Row[Any]], given: Parameters
-) -> Sequence[Row[Any]]:
-    execute_many(connection, "DELETE FROM jobs WHERE id = :id", [{"id": row.id} for row in rows])
-    how = {"actor": given["actor"], "reason": given["reason"]}
-    told = ("producer", "idempotency_key")
-    log(
-        connection,
-        [
-            event_of(
-                row,
-                "purged",
-                from_status=row.status,
-                attempt=row.attempts,
-                data={name: getattr(row, name) for name in told},
-                **how,
-            )
-            for row in rows
-        ],
-    )
-    return made(("id",), [(row.id,) for row in rows])
-
-
-@instead_of(retention._PURGE, writes=True)
-def _purge(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-    return _gone(connection, fetch(connection, _FINAL, ids=given["ids"]), given)
-
-
-def _bounds(given: Parameters) -> dict[str, Any]:
-    return {
-        "old": after(-given["age"]),
-        "oldest": after(-given["back"]),
-        "keyed": after(-given["keyed_age"]),
-        "limit": given["limit"],
-    }
-
-
-def _purge_old(statement: str, old: str) -> None:
-    @instead_of(statement, writes=True)
-    def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-        return _gone(connection, fetch(connection, old, **_bounds(given)), given)
-
-
-for _status in FINAL:
-    _purge_old(
-        retention._PURGE_OLD.format(status=_status, gone=retention._GONE),
-        _OLD.format(status=_status),
-    )

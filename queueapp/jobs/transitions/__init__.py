@@ -23,6 +23,7 @@ from queueapp.jobs.transitions.people import (
     PersonVerb,
     cancel,
     hold,
+    purge,
     put_back,
     release,
     release_claims,
@@ -33,7 +34,7 @@ from queueapp.jobs.transitions.people import (
     unhold,
 )
 from queueapp.jobs.transitions.producer import Enqueued, Json, NewJob, enqueue, enqueue_one
-from queueapp.jobs.transitions.retention import Age, Keep, count_old, purge, purge_old
+from queueapp.jobs.transitions.retention import Age, Keep, count_old, purge_old
 from queueapp.jobs.transitions.settle import (
     Exchange,
     Outcome,

@@ -24,12 +24,12 @@ from queueapp.jobs.transitions import people_statements as statements
 
 @dataclass(frozen=True)
 class Moved:
-    """One job that a verb has moved, as the ledger has it."""
+    """One job that a verb has moved, as the ledger has it; ``to_status`` None: its row is gone."""
 
     id: int
     event: Event
     from_status: Status
-    to_status: Status
+    to_status: Status | None
 
 
 class By(TypedDict, total=False):
@@ -207,6 +207,14 @@ def release_claims(
     return _wake(database, moved)
 
 
+def purge(database: Database, ids: Sequence[int], **by: Unpack[By]) -> list[Moved]:
+    """Remove jobs that are over: row, payload, result and error, for good.
+
+    Their history stays in the ledger. Their idempotency keys are free again, as after retention.
+    """
+    return _apply(database, statements.PURGE, ids, **by)
+
+
 def _apply(
     database: Database, statement: str, ids: Sequence[int], **parameters: Any
 ) -> list[Moved]:
@@ -216,9 +224,13 @@ def _apply(
     given |= parameters_of(given.pop("seen", None), ids)
     rows = run(database, statement, **given, ids=list(ids))
     return [
-        Moved(row.id, Event(row.event), Status(row.from_status), Status(row.to_status))
+        Moved(row.id, Event(row.event), Status(row.from_status), _status(row.to_status))
         for row in rows
     ]
+
+
+def _status(name: str | None) -> Status | None:
+    return None if name is None else Status(name)
 
 
 def _wake(database: Database, moved: list[Moved]) -> list[Moved]:

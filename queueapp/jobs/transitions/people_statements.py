@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from queueapp.jobs.seen import AS_SEEN
 from queueapp.jobs.status import Verb, sources
+from queueapp.jobs.transitions.retention import KEPT
 
 # A due time this near to what a delay leads to is the same one.
 SAME_DELAY_S = 2
+
+# Which surface, which operation and which request a line of the ledger tells of.
+_TOLD = """jsonb_build_object('via', %(via)s::text) || CASE WHEN %(operation)s::text IS NULL
+      THEN '{}'::jsonb ELSE jsonb_build_object('operation', %(operation)s::text) END
+      || %(request)s::jsonb"""
+
+
+def _statuses(verb: Verb) -> str:
+    return ", ".join(f"'{status}'" for status in sources(verb))
 
 
 def _statement(
@@ -23,14 +33,13 @@ def _statement(
 
     ``own_reason`` stands in the ledger when the person gives none.
     """
-    statuses = ", ".join(f"'{status}'" for status in sources(verb))
     return f"""
 WITH target AS MATERIALIZED (
   SELECT j.id, j.status, j.priority, j.available_at, j.attempts, j.handbacks, j.max_attempts,
     j.cancel_requested_at, j.lease_token, j.held_for, row_number() OVER () AS nth
   FROM (
     SELECT * FROM jobs j
-    WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({statuses}) AND ({guard})
+    WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({_statuses(verb)}) AND ({guard})
       AND ({AS_SEEN})
     ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
   ) j
@@ -40,9 +49,7 @@ moved AS (
   FROM target was WHERE j.id = ANY(ARRAY[was.id]) AND j.status = was.status
   RETURNING j.id, j.kind, j.status, was.status AS was_status, was.attempts AS was_attempts,
     {event} AS event, coalesce(%(reason)s::text, {own_reason}) AS reason,
-    jsonb_build_object('via', %(via)s::text) || CASE WHEN %(operation)s::text IS NULL
-      THEN '{{}}'::jsonb ELSE jsonb_build_object('operation', %(operation)s::text) END
-      || %(request)s::jsonb || {data} AS data
+    {_TOLD} || {data} AS data
 ),
 logged AS (
   INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, reason, data)
@@ -208,3 +215,26 @@ RELEASE_CLAIMS = _release(
     "j.locked_by = %(holder)s AND j.claimed_at = (%(claimed)s::timestamptz[])"
     "[array_position(%(ids)s::bigint[], j.id)]"
 )
+
+# A row has no status to be moved to, so this is no rendering of the template; the same holds of it.
+# The ledger keeps what retention keeps of a job that it removes.
+PURGE = f"""
+WITH target AS MATERIALIZED (
+  SELECT j.id, j.status FROM jobs j
+  WHERE j.id = ANY(%(ids)s::bigint[]) AND j.status IN ({_statuses(Verb.PURGE)})
+    AND ({AS_SEEN})
+  ORDER BY j.id FOR UPDATE SKIP LOCKED
+),
+gone AS (
+  DELETE FROM jobs j USING target was WHERE j.id = ANY(ARRAY[was.id]) AND j.status = was.status
+  RETURNING j.id, j.kind, j.status, j.attempts, j.producer, j.idempotency_key
+),
+logged AS (
+  INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, reason, data)
+  SELECT id, kind, 'purged', status, NULL, attempts, %(actor)s, %(reason)s::text,
+    {_TOLD} || {KEPT}
+  FROM gone ORDER BY id
+  RETURNING job_id AS id, event, from_status, to_status
+)
+SELECT id, event, from_status, to_status FROM logged ORDER BY id
+"""

@@ -1,8 +1,10 @@
-"""Purge: remove final jobs. Their history stays in the ledger, with the key and the last status."""
+"""Retention: remove final jobs by age.
+
+Their history stays in the ledger, with the key and the last status.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,27 +13,22 @@ from queueapp.jobs.status import Reason, Status
 
 BATCH = 500
 
-_GONE = """
+# What the last line of a removed job keeps of its row.
+KEPT = "jsonb_build_object('producer', producer, 'idempotency_key', idempotency_key)"
+
+_GONE = f"""
 gone AS (
   DELETE FROM jobs j USING target t WHERE j.id = t.id
   RETURNING j.id, j.kind, j.status, j.attempts, j.producer, j.idempotency_key
 ),
 logged AS (
   INSERT INTO job_events (job_id, kind, event, from_status, to_status, attempt, actor, reason, data)
-  SELECT id, kind, 'purged', status, NULL, attempts, %(actor)s, %(reason)s::text,
-    jsonb_build_object('producer', producer, 'idempotency_key', idempotency_key)
+  SELECT id, kind, 'purged', status, NULL, attempts, %(actor)s, %(reason)s::text, {KEPT}
   FROM gone ORDER BY id
   RETURNING job_id
 )
 SELECT job_id AS id FROM logged ORDER BY job_id
 """
-
-_PURGE = f"""
-WITH target AS MATERIALIZED (
-  SELECT id FROM jobs
-  WHERE id = ANY(%(ids)s::bigint[]) AND status IN ('succeeded', 'failed', 'cancelled')
-  ORDER BY id FOR UPDATE SKIP LOCKED
-),{_GONE}"""
 
 # A keyed job is kept for as long as its key is promised to be remembered. The instants are the
 # statement's: a clock that moves during it is no bound for an index. ``back`` keeps a look that is
@@ -101,14 +98,6 @@ class Keep:
             Status.CANCELLED: self.cancelled,
         }
         return {status: Age(age, self.keyed, window) for status, age in ages.items()}
-
-
-def purge(
-    database: Database, ids: Sequence[int], *, actor: str, reason: str | None = None
-) -> list[int]:
-    """Remove those of ``ids`` that are final; the ids that are gone. Live jobs stay."""
-    rows = run(database, _PURGE, ids=list(ids), actor=actor, reason=reason)
-    return [row.id for row in rows]
 
 
 def purge_old(

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from sqlalchemy.exc import DBAPIError
 
 from queueapp.jobs import control
+from queueapp.jobs.carrying import carry
 from queueapp.jobs.database import Database, run
 
 DAYS_AHEAD = 14
@@ -99,7 +100,7 @@ def drop_oldest(database: Database, keep: timedelta, *, actor: str) -> Dropped |
     if not old:
         return None
     name = _name(old[0])
-    carried = control.carry(database, name, actor=actor)
+    carried = carry(database, name, actor=actor)
     run(database, f"DROP TABLE {name}")
     return Dropped(old[0], carried)
 

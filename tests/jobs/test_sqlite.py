@@ -25,7 +25,7 @@ from tests.sqlite import migrated
 _STATEMENT = re.compile(r"\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\s")
 # Never asked there, or only within another.
 POSTGRESQL_ALONE = {
-    "control._CARRY": "days that are dropped carry their switches over",
+    "carrying._CARRY": "days that are dropped carry their switches over",
     **dict.fromkeys(
         (f"past.{name}" for name in ("_MOVE_BACK", "_FORGET_JOBS", "_FORGET_EVENTS")),
         "incidents to practise on are made there only",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from queueapp.jobs import partitions
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.instants import read_instant
 from queueapp.jobs.presence import Connections, cut_off
 from queueapp.jobs.queries.attempted import Reading, tried
 from queueapp.jobs.queries.blocked import Blocker, blocker
@@ -22,19 +21,16 @@ from queueapp.jobs.verdict.facts import (
     Facts,
     Group,
     Groups,
-    Head,
-    HeldKind,
-    Holding,
     Hour,
     Line,
     NoWrites,
-    Running,
     Suspect,
     System,
 )
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.handed_back import HandedBack, handed_back, may_be_there
 from queueapp.jobs.verdict.kind_counts import KindCounts
+from queueapp.jobs.verdict.line import line_of, overtaken, with_instants
 from queueapp.jobs.verdict.minutes import LATE_S, instant, p95_s, read_minutes
 from queueapp.jobs.verdict.signs import Signs
 from queueapp.jobs.verdict.thresholds import Thresholds
@@ -96,7 +92,7 @@ class _Reader:
             seen = replace(
                 seen,
                 renewing=renewing(seen.workers, ends, now),
-                overtaken=_overtaken(seen, line, now),
+                overtaken=overtaken(seen, line, now),
             )
         running = [kind.kind for kind in line.kinds] if line else []
         hour = self._part("minutes", self._hour, running, thresholds.failing)
@@ -151,24 +147,7 @@ class _Reader:
             job_timeout=self._job_timeout_s,
             **self._near,
         )[0]
-        return Line(
-            heads=[_with_instants(Head, each, "at", "able_at") for each in row.heads or ()],
-            running=row.running,
-            overdue=row.overdue,
-            first_expiry=row.first_expiry,
-            highest=row.highest,
-            holders=[
-                _with_instants(Holding, each, "first_expiry", "last_expiry", "renewed_to")
-                for each in row.holders or ()
-            ],
-            kinds=[
-                _with_instants(Running, each, "first_at", "last_at", "asked_at")
-                for each in row.kinds or ()
-            ],
-            held=_behind_holds(row),
-            ended_at=row.ended_at,
-            lapsed=_instants(row.lapsed or {}),
-        )
+        return line_of(row)
 
     def _hour(self, running: Sequence[str], failing: float) -> Hour:
         given = {"running": list(running), "failing": failing, **self._near}
@@ -192,7 +171,7 @@ class _Reader:
 
     def _groups(self) -> Groups:
         row: Any = run(self._database, statements.GROUPS_OF, **self._near)[0]
-        groups = [_with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
+        groups = [with_instants(Group, each, "last_at", "ever_at") for each in row.groups or ()]
         return Groups(groups, row.failed, row.retrying, row.back_to, row.is_cut)
 
     def _handed_back(
@@ -230,37 +209,6 @@ class _Reader:
         return {name: self._days[name] for name in ("lately", "tomorrow")}
 
 
-def _behind_holds(row: Any) -> list[HeldKind]:
-    """Due jobs of kinds on hold: those that were moved to held, and those that will be."""
-    kinds: dict[str, HeldKind] = {}
-    # Of a line that is longer than what was looked at there may be more.
-    is_long = any(head["jobs"] > statements.HEAD for head in row.heads or ())
-    for found, is_cut in ((row.held, False), (row.unmoved, is_long)):
-        for one in (_with_instants(HeldKind, each, "at") for each in found or ()):
-            known = kinds.get(one.kind, replace(one, jobs=0))
-            is_least = known.is_least or is_cut or one.jobs > statements.MOST_HELD
-            jobs, at = known.jobs + one.jobs, min(known.at, one.at)
-            kinds[one.kind] = HeldKind(one.kind, jobs, at, is_least)
-    return list(kinds.values())
-
-
-def _overtaken(seen: Signs, line: Line, now: datetime) -> frozenset[str]:
-    """Who signed before all its leases ran out, and were taken by a sweeper. It may hang."""
-    holders = {one.name for one in line.holders}
-    return frozenset(
-        one.holder
-        for one in seen.workers
-        if not one.is_elsewhere and one.holder not in holders
-        and (ended := line.lapsed.get(one.holder)) and one.seen_at < ended <= now
-    )  # fmt: skip
-
-
-def _instants(found: Mapping[str, Any]) -> dict[str, datetime]:
-    """Those of the ledger's that are instants: what is not, no release of ours has written."""
-    read = {name: read_instant(text) for name, text in found.items() if isinstance(text, str)}
-    return {name: at for name, at in read.items() if at.tzinfo}
-
-
 def _kinds_of(seen: Signs | None, controls: Controls | None, now: datetime) -> list[str] | None:
     """The kinds that live workers run and nobody holds; None where that is not known."""
     known = seen.live(now) if seen and seen.all_known else []
@@ -296,9 +244,4 @@ def _late(facts: Facts) -> Unread | None:
 
 def _of_kind(found: dict[str, Any]) -> KindCounts:
     ended_in = [instant(at) for at in found["ended_in"] or ()]
-    return _with_instants(KindCounts, {**found, "ended_in": ended_in}, "bad_at")
-
-
-def _with_instants(made: Callable[..., T], found: dict[str, Any], *names: str) -> T:
-    at = {name: found[name] and instant(found[name]) for name in names}
-    return made(**{**found, **at})
+    return with_instants(KindCounts, {**found, "ended_in": ended_in}, "bad_at")

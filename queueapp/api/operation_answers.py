@@ -35,6 +35,7 @@ def listed(made: Operation, undone: Undone) -> dict[str, Any]:
         "stopped_by": made.stopped_by,
         "planned": _count(made.counts),
         "moved": made.moved,
+        "stopping": made.stopping,
         "skipped": made.skipped,
         "end_reason": made.end_reason,
         "changed_by": made.changed_by,

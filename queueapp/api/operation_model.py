@@ -79,6 +79,9 @@ class OperationSummary(Model):
         JobsCount, _says("How many jobs it is for; `more`: not all of them are counted yet.")
     ]
     moved: Annotated[int, _says("How many it has moved.")]
+    stopping: Annotated[
+        int, _says("How many of those ran, and were only asked to stop. They may end otherwise.")
+    ]
     skipped: Annotated[
         int | None,
         _says(

@@ -15,7 +15,8 @@ from queueapp.console.answers import answer
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import read_place, unread_place
 from queueapp.console.filters import count
-from queueapp.console.operation_story import WORDS, filter_of
+from queueapp.console.operation_filter import filter_of
+from queueapp.console.operation_story import WORDS
 from queueapp.console.readings import bounded, pulse_of, tried
 from queueapp.console.unread import problems_of
 from queueapp.jobs import operations

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from queueapp.console import preferences
-from queueapp.console.filters import iso, plural, stamp
-from queueapp.console.instants import ENDS
+from queueapp.console.filters import plural, stamp
 from queueapp.jobs.operations import (
     ASKED_TO_STOP,
     CHANGED,
@@ -18,8 +17,6 @@ from queueapp.jobs.operations import (
     Operation,
     Trial,
 )
-from queueapp.jobs.queries import JobFilter
-from queueapp.jobs.queries.filters import written_filter
 from queueapp.jobs.status import Reason, Status
 from queueapp.jobs.why.words import elapsed
 
@@ -74,6 +71,7 @@ _BACK = {
     "reschedule": "They have their former due time and priority again.",
     "run-now": "They wait for their former due time again.",
 }
+_ASKED = "What was asked to stop ends at its next check, and as it would if it never checks."
 _ONLY_UNCHANGED = "Jobs to which anything has happened since stay as they are."
 
 # Why a verb leaves a job alone in a status that it can move.
@@ -107,7 +105,19 @@ def story_of(made: Operation, trials: Sequence[Trial]) -> Story:
         return Story(f"{words.doing} {jobs}: {made.moved:,} done", passed)
     if made.state == "stopped":
         return _ended_early(made)
-    return Story(f"Done: {plural(made.moved, 'job')} {words.done}", _done(made), "good")
+    return Story(f"Done: {_what_was_done(made)}", _done(made), "good")
+
+
+def _what_was_done(made: Operation) -> str:
+    """``3 jobs cancelled, 2 running ones asked to stop``."""
+    said = (
+        []
+        if made.stopping == made.moved != 0
+        else [f"{plural(made.moved - made.stopping, 'job')} {WORDS[made.verb].done}"]
+    )
+    if made.stopping:
+        said.append(f"{plural(made.stopping, 'running job')} asked to stop")
+    return ", ".join(said)
 
 
 def _ended_early(made: Operation) -> Story:
@@ -172,45 +182,6 @@ def place_of(made: Operation) -> str | None:
     if how.get("delay_s") is not None:
         parts.append(f"due {elapsed(how['delay_s'])} after each is moved")
     return ", ".join(parts)
-
-
-def filter_of(where: JobFilter) -> list[tuple[str, str]]:
-    """The filter as names and values."""
-    written = written_filter(where)
-    return [
-        *((n.replace("_", " "), _text(value)) for n, value in written.items() if n != "payload"),
-        *((f"payload {field.path}", field.value) for field in where.payload),
-    ]
-
-
-def list_of(where: JobFilter) -> dict[str, object] | None:
-    """The parameters of the list of just these jobs; None where no list can be narrowed so."""
-    names = {
-        "status": "status", "kind": "kind", "producer": "producer", "priority": "priority",
-        "fingerprint": "fingerprint", "idempotency_key": "key", "operation": "operation",
-        "worker": "worker", "attempts": "attempts",
-    }  # fmt: skip
-    asked: dict[str, object] = {}
-    for name, value in written_filter(where).items():
-        if name == "created":
-            ends = zip(ENDS, (where.created.start, where.created.end), strict=True)
-            asked |= {end: iso(at) for end, at in ends if at}
-        elif name == "attempts_min" and where.attempts is None:
-            asked["attempts"] = f">={value}"
-        elif name == "payload":
-            asked |= {f"payload.{path}": wanted for path, wanted in value}
-        elif name in names:
-            asked[names[name]] = value
-        else:
-            return None
-    return asked
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        start, end = (at and _stamp(datetime.fromisoformat(at)) for at in value)
-        return " ".join([f"from {start}"] * bool(start) + [f"before {end}"] * bool(end))
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _asked(made: Operation) -> Story:
@@ -280,7 +251,7 @@ def _stopped(made: Operation) -> str:
 
 def _done(made: Operation) -> str:
     if not made.skipped:
-        return ""
+        return _ASKED if made.stopping else ""
     were = "was" if made.skipped == 1 else "were"
     return f"{made.skipped:,} {were} left alone: changed since the plan, or locked just then."
 

@@ -26,11 +26,10 @@ from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
 from queueapp.console.kinds import kind_address
 from queueapp.console.moved_jobs import OPEN, fates_of, rows_of
+from queueapp.console.operation_filter import filter_of, list_of
 from queueapp.console.operation_story import (
     WORDS,
-    filter_of,
     jobs_of,
-    list_of,
     must_type,
     others_of,
     place_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import driver, planning, walk
 from queueapp.jobs.queries import candidates
 from queueapp.jobs.status import Event, Status
+from queueapp.jobs.transitions import Moved
 from tests.api.conftest import body, pointers, problem
 from tests.factories import claim_one, make_job, outcome
 
@@ -440,7 +441,7 @@ def test_a_batch_at_work_is_completed_and_no_other_begins(
     made = bulk.plan()
     real, rival = driver._move, bulk.client.application.test_client()
 
-    def move(*args: Any, **by: Any) -> list[int]:
+    def move(*args: Any, **by: Any) -> Sequence[Moved]:
         answer = rival.post(f"/api/operations/{made['id']}/stop")
         assert body(answer)["state"] == "stopped"
         return real(*args, **by)

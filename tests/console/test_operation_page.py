@@ -259,6 +259,36 @@ def test_what_became_of_the_jobs_is_told_and_leads_to_them(
     assert 'hx-trigger="refresh"' in page
 
 
+def test_jobs_that_were_only_asked_to_stop_are_not_said_to_be_cancelled(
+    console: Console, session: Session
+) -> None:
+    jobs = [make_job(session, priority=8) for _ in range(3)]
+    session.commit()
+    running = [claim_one(session, job.id) for job in jobs[:2]]
+    session.commit()
+    form = {"verb": "cancel", "priority": "8", "reason": "wrong data"}
+
+    both = console.post("/operations", **form).location
+    console.post(f"{both}/apply")
+    page = words(console.get(both))
+
+    assert "Done: 1 job cancelled, 2 running jobs asked to stop" in page
+    assert "ends at its next check" in page
+    for claim in running:
+        end(session, claim, "succeed")
+
+    for _ in range(2):
+        claim_one(session, make_job(session, priority=9).id)
+    session.commit()
+    only = console.post("/operations", **{**form, "priority": "9"}).location
+    console.post(f"{only}/apply")
+    shown = console.get(only)
+
+    assert "Done: 2 running jobs asked to stop" in words(shown)
+    assert "were asked to stop, which cannot be taken back" in words(shown)
+    assert f'action="{only}/undo"' not in shown
+
+
 def test_an_operation_that_is_none_is_not_there(console: Console) -> None:
     for name in ("0" * 16, "x"):
         assert console.client.get(f"/operations/{name}").status_code == 404

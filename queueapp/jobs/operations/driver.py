@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from queueapp.errors import OperationBusy, OperationNeedsAdmin
@@ -21,7 +22,7 @@ from queueapp.jobs.operations.state import (
 from queueapp.jobs.operations.verbs import FOR_ADMINS, VERBS
 from queueapp.jobs.operations.walk import lock_next
 from queueapp.jobs.status import Event
-from queueapp.jobs.transitions import By
+from queueapp.jobs.transitions import By, Moved
 
 BATCH = 500
 # How long one look for the next jobs may go on where there are none.
@@ -170,8 +171,12 @@ def _next_batch(database: Database, operation: Operation, *, actor: str, via: st
     ahead = canary is not None and canary.passed is None
     size = canary.lacks if canary is not None and ahead else BATCH
     ids, after = _lock_next(database, operation, size)
-    now = _move(database, operation, ids, actor=actor, via=via)
+    moved = _move(database, operation, ids, actor=actor, via=via)
+    now = [one.id for one in moved]
     come: dict[str, Any] = {"after": after, "moved": operation.moved + len(now)}
+    asked = sum(one.event == Event.CANCEL_REQUESTED for one in moved)
+    if stopping := operation.stopping + asked:
+        come["stopping"] = stopping
     event = Event.OP_BATCH
     if canary is not None and ahead:
         event, come["jobs"] = Event.OP_CANARY, [*canary.jobs, *now]
@@ -221,15 +226,15 @@ def _lock_next(database: Database, operation: Operation, size: int) -> tuple[lis
 
 def _move(
     database: Database, operation: Operation, ids: list[int], *, actor: str, via: str
-) -> list[int]:
+) -> Sequence[Moved]:
     by: By = {"actor": actor, "reason": operation.reason, "via": via, "operation": operation.id}
     if operation.trail is not None:
-        return [one.id for one in undo.move(database, operation.trail, ids, **by)]
+        return undo.move(database, operation.trail, ids, **by)
     verb = VERBS[operation.verb]
     since = operation.planned_at - LONGEST_TRANSACTION
     rows = run(database, _UNCHANGED, ids=ids, since=since, snapshot=operation.snapshot)
     kept = [row.id for row in rows]
-    return [one.id for one in verb.move(database, kept, **verb.how, **operation.how, **by)]
+    return verb.move(database, kept, **verb.how, **operation.how, **by)
 
 
 def _is_stopped(database: Database, operation_id: str) -> bool:

@@ -130,6 +130,8 @@ def why_not_undone(made: Operation, undone: Undone) -> str | None:
         return "it is not over: stop it first"
     if undone.by and undone.moved >= made.moved:
         return f"it has been undone by {', '.join(undone.by)}: each of its jobs is back"
+    if made.moved and made.moved == made.stopping:
+        return "all of its jobs ran, and were asked to stop, which cannot be taken back"
     return None if made.moved else "it has moved no job"
 
 

@@ -47,9 +47,10 @@ class Operation:
     status that the verb can move. ``counts`` are those that it can move, ``others`` those that it
     leaves alone; ``counted_to``: the id up to which. ``snapshot``: what was visible to the plan,
     ``upto`` the highest id then. ``after``: the jobs up to this id have had their turn. ``moved``:
-    how many were moved; ``skipped``: how many of the plan were not, known at its end. ``canary``:
-    None for one that waits for nothing. ``begun_by``: who confirmed it, ``driven_by`` who of people
-    went on with it last; both None until then, and for what an older release has begun.
+    how many were moved, ``stopping`` of them running and only asked to stop; ``skipped``: how many
+    of the plan were not, known at its end. ``canary``: None for one that waits for nothing.
+    ``begun_by``: who confirmed it, ``driven_by`` who of people went on with it last; both None
+    until then, and for what an older release has begun.
     ``stopped_by`` and ``end_reason``: who stopped it, and why.
 
     ``undoes``: of an undo, the operation whose jobs it moves back; its places are then lines of the
@@ -73,6 +74,7 @@ class Operation:
     upto: int
     after: int
     moved: int
+    stopping: int
     skipped: int | None
     canary: Canary | None
     begun_by: str | None
@@ -170,6 +172,7 @@ def told(operation_id: str, lines: Mapping[Event, Any]) -> Operation:
         planned_at=planned.created_at,
         after=come["after"],
         moved=come["moved"],
+        stopping=come.get("stopping", 0),
         skipped=come.get("skipped"),
         canary=read_canary(planned.data, lines.get(Event.OP_CANARY)),
         stopped_by=stopped.actor if stopped else None,

@@ -21,7 +21,7 @@ from tests.factories import HOLDER, claim_one, make_job
 @pytest.fixture
 def busy(guarded: Flask, session: Session) -> tuple[int, int]:
     """A job of somebody else that keeps the only thread, and one of the producer behind it."""
-    told = {"slots": 1, "lost": 0, "kinds": ["demo.echo"], "lease_s": 60}
+    told = {"slots": 1, "lost": 0, "kinds": ["demo.echo"], "lease_s": 60, "nameless": True}
     control.record(session, Event.WORKER_SEEN, scope="worker:w", actor="worker:w", data=told)
     theirs = make_job(session)
     session.commit()

@@ -235,7 +235,7 @@ def test_who_blocks_the_queue_is_named(
     # The same lock while the line stands still: what a red verdict blames is bad.
     ana.rollback()
     worker.pgconn.get_result()
-    session.execute(sa.update(Job).values(available_at=ago(70)))
+    session.execute(sa.update(Job).values(created_at=ago(70), available_at=ago(70)))
     session.commit()
     ana.execute(f"SELECT 1 FROM jobs WHERE id = {job.id} FOR UPDATE".encode())
     while worker.pgconn.get_result():

@@ -18,6 +18,8 @@ from queueapp.console import back, places
 from queueapp.console.answers import render
 from queueapp.console.blueprint import bp
 from queueapp.console.failures import shared_failures
+from queueapp.console.inventory import shared_kinds
+from queueapp.console.kinds import names_of
 from queueapp.console.readings import tried
 from queueapp.console.workers import shared_roll
 from queueapp.errors import OperationNotFound
@@ -250,8 +252,9 @@ def _workers() -> list[str]:
 
 
 def _kinds() -> list[str]:
+    look = shared_kinds().get().present
     known = {handler.kind for handler in handlers.kinds()}
-    return sorted(known.union(handlers.current().external_kinds))
+    return sorted(known.union(handlers.current().external_kinds, names_of(look) if look else ()))
 
 
 def _of_page(place: places.Place) -> Found:

@@ -58,6 +58,12 @@ Why = Annotated[
 ]
 
 
+class HoldBody(_Body):
+    """Why a job is not to start."""
+
+    reason: Why
+
+
 class RescheduleBody(_Body):
     """Where a waiting job is to stand in the line: at least one of the first three."""
 

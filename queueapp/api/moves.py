@@ -8,7 +8,7 @@ from flask import Response, url_for
 
 from queueapp import handlers
 from queueapp.api import answers, describe
-from queueapp.api.acting_schemas import PurgeBody, ReleaseBody, RescheduleBody
+from queueapp.api.acting_schemas import HoldBody, PurgeBody, ReleaseBody, RescheduleBody
 from queueapp.api.contract import (
     ESTIMATED_WAIT,
     LOCATION,
@@ -81,14 +81,14 @@ def retry(job_id: str) -> Response:
 @contract(
     Part.ACT,
     {200: _NOW},
-    body=Body(ReasonBody, required=False),
+    body=Body(HoldBody),
     refuses=_REFUSES,
     more="It keeps its place in the line.",
     examples=(Example("With a reason.", json={"reason": "wait for the new address"}),),
 )
 def hold(job_id: str) -> Response:
     """Park a queued job until somebody lifts the hold."""
-    number, reason = read_id(job_id), read_reason()
+    number, reason = read_id(job_id), read_model(HoldBody).reason
     return _moved(transitions.one(transitions.hold, db.session(), number, **_by(reason)))
 
 

@@ -10,7 +10,7 @@ import click
 from flask.cli import with_appcontext
 
 from queueapp import handlers
-from queueapp.commands.parameters import PRIORITY, Duration, Instant, JobId, Text, actor
+from queueapp.commands.parameters import PRIORITY, Duration, Instant, JobId, Text, Why, actor
 from queueapp.errors import QueueError
 from queueapp.extensions import db
 from queueapp.jobs import transitions
@@ -19,6 +19,9 @@ from queueapp.jobs.transitions import By, Moved
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _REASON = click.option("--reason", type=Text(), help="Why; the ledger keeps it.")
+_WHY = click.option(
+    "--reason", type=Why(), required=True, help="Why; whoever finds them held sees this."
+)
 
 
 def _over_jobs(command: Command) -> Command:
@@ -55,9 +58,10 @@ def retry(job_ids: Sequence[int], reason: str | None) -> None:
 
 
 @click.command()
-@_over_jobs
+@click.argument("job_ids", type=JobId(), nargs=-1, required=True)
+@_WHY
 @with_appcontext
-def hold(job_ids: Sequence[int], reason: str | None) -> None:
+def hold(job_ids: Sequence[int], reason: str) -> None:
     """Park queued jobs until somebody lifts the hold; they keep their place.
 
     \b

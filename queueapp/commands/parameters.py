@@ -97,6 +97,16 @@ class Text(click.ParamType[str]):
         return str(value)
 
 
+class Why(Text):
+    """A reason that has to be given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check it."""
+        if not str(value).strip():
+            self.fail("say why: whoever finds the job held will want to know", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Payload(click.ParamType[Any]):
     """JSON as it stands, ``@file`` or ``-`` for standard input."""
 

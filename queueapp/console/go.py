@@ -18,6 +18,8 @@ from queueapp.console import back, places
 from queueapp.console.answers import render
 from queueapp.console.blueprint import bp
 from queueapp.console.failures import shared_failures
+from queueapp.console.inventory import shared_kinds
+from queueapp.console.kinds import names_of
 from queueapp.console.readings import tried
 from queueapp.console.workers import shared_roll
 from queueapp.errors import OperationNotFound
@@ -40,6 +42,7 @@ _CAUSE = re.compile(r"(?:error[:\s]\s*)?([0-9a-f]{16})", re.ASCII | re.IGNORECAS
 _BEGINNING = re.compile(
     r"(?:(?:op(?:eration)?|error)[:\s]\s*)?([0-9a-f]{6,15})", re.ASCII | re.IGNORECASE
 )
+_HOST = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 _PERSON = re.compile(r"(?:user|cli|token):.+")
 
 
@@ -105,13 +108,21 @@ def _page_of_one(_session: Session, asked: str) -> list[Found]:
 
 
 def _address(_session: Session, asked: str) -> list[Found]:
-    """An address of this console, with or without the host that it is on."""
-    path = asked.removeprefix(request.host_url.rstrip("/"))
-    known = back.checked(path, "") if path.startswith("/") else ""
-    inner = known.removeprefix(request.script_root) if known else ""
-    app = this_app()
-    served = judgement.page_of(app, (inner,), may=_is_page)
+    """An address of this console, with or without the host and the prefix that it is under."""
+    path, prefix = _HOST.sub("", asked) if _is_here(asked) else asked, request.script_root
+    if not path.startswith("/"):
+        return []
+    is_below = re.split("[?#]", path)[0] == prefix or path.startswith(f"{prefix}/")
+    known = back.checked(path if is_below else prefix + path, "")
+    inner = known.removeprefix(prefix) if known else ""
+    served = judgement.page_of(this_app(), (inner,), may=_is_page)
     return [Found("page", known, known)] if served else []
+
+
+def _is_here(asked: str) -> bool:
+    """Whether a whole address is on the host of this console: a proxy may have changed http."""
+    host = _HOST.match(asked)
+    return host is not None and host[1].lower() == request.host.lower()
 
 
 def _is_page(endpoint: str) -> bool:
@@ -241,8 +252,9 @@ def _workers() -> list[str]:
 
 
 def _kinds() -> list[str]:
+    look = shared_kinds().get().present
     known = {handler.kind for handler in handlers.kinds()}
-    return sorted(known.union(handlers.current().external_kinds))
+    return sorted(known.union(handlers.current().external_kinds, names_of(look) if look else ()))
 
 
 def _of_page(place: places.Place) -> Found:

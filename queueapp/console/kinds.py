@@ -138,7 +138,7 @@ def workers_of(facts: Facts | None, kind: str) -> Sequence[Worker]:
 
 
 def _of_all(look: Look) -> Mapping[str, Any]:
-    rows = [row_of(look, name) for name in dict.fromkeys(_names(look))]
+    rows = [row_of(look, name) for name in dict.fromkeys(names_of(look))]
     rows.sort(key=lambda row: (row.hold is None, row.kind))
     return {
         "rows": rows[:KINDS_SHOWN],
@@ -176,7 +176,7 @@ def _of_one(look: Look, facts: Facts | None, kind: str) -> Mapping[str, Any]:
 
 def _doubt(look: Look, facts: Facts | None, row: Row) -> Mapping[str, Any]:
     """Whether a kind may be spelt wrong, and which one was meant then."""
-    known = [name for name in dict.fromkeys(_names(look)) if name != row.kind]
+    known = [name for name in dict.fromkeys(names_of(look)) if name != row.kind]
     is_new = not workers_of(facts, row.kind) and _is_new(look, row)
     return {"is_new": is_new, "meant": closest(row.kind, known) if is_new else None}
 
@@ -200,7 +200,7 @@ def _bounds(look: Look) -> Mapping[str, Any]:
     }
 
 
-def _names(look: Look) -> Iterator[str]:
+def names_of(look: Look) -> Iterator[str]:
     yield from _heard_of(look)
     if look.controls.value:
         yield from look.controls.value.held_kinds

@@ -19,7 +19,7 @@ from tests.factories import claim_one, make_job
 
 LATER = "2030-01-31T08:00:00.000000Z"
 SENT: dict[str, dict[str, Any]] = {
-    "hold": {},
+    "hold": {"reason": "odd"},
     "unhold": {},
     "reschedule": {"available_at": LATER},
     "run-now": {},
@@ -123,7 +123,11 @@ def test_impatient_clicks_change_a_job_once(
     ("verb", "json", "pointer"),
     [
         ("hold", {"reason": 5}, "/reason"),
-        ("hold", {"until": LATER}, "/until"),
+        ("hold", {}, "/reason"),
+        ("hold", {"reason": ""}, "/reason"),
+        ("hold", {"reason": " \t"}, "/reason"),
+        ("hold", {"reason": None}, "/reason"),
+        ("hold", {"reason": "odd", "until": LATER}, "/until"),
         ("unhold", {"reason": "x" * 1001}, "/reason"),
         ("run-now", {"priority": 1}, "/priority"),
         ("reschedule", {}, ""),
@@ -166,7 +170,7 @@ def test_no_job_no_move(api: Api, verb: str) -> None:
 def test_hold_keeps_the_place_in_the_line(api: Api) -> None:
     job = api.make(priority=3, delay=60)
 
-    held = body(api.post(f"/{job['id']}/hold"))
+    held = body(api.post(f"/{job['id']}/hold", json={"reason": "odd"}))
     back = body(api.post(f"/{job['id']}/unhold"))
 
     assert (held["status"], held["held_for"]) == ("held", "job")
@@ -238,7 +242,7 @@ def test_run_now_makes_a_job_due_and_leaves_its_priority(api: Api) -> None:
 
 def test_run_now_is_refused_while_a_job_is_held(api: Api) -> None:
     job = api.make(delay=3600)
-    api.post(f"/{job['id']}/hold")
+    api.post(f"/{job['id']}/hold", json={"reason": "odd"})
 
     answer = api.post(f"/{job['id']}/run-now")
 

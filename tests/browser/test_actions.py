@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from queueapp.jobs import queries, transitions
 from queueapp.jobs.status import Status
 from tests.browser.screen import row_ids
-from tests.factories import make_job
+from tests.factories import claim_one, make_job
 from tests.live.processes import until
 
 
@@ -51,6 +51,34 @@ def test_retry_on_the_page_of_a_job_starts_its_refresh_again(
     transitions.cancel(session, [job.id], actor="user:ana")
     session.commit()
     expect(page.locator("h1 .status")).to_have_text("cancelled", timeout=8_000)
+
+
+def test_a_job_that_starts_behind_the_question_is_left_alone_and_asked_about_anew(
+    page: Page, live_server: str, session: Session, expected_errors: list[str]
+) -> None:
+    expected_errors.append("409")
+    job = make_job(session)
+    session.commit()
+    page.goto(f"{live_server}/jobs/{job.id}")
+    dialog = page.locator("#dialog")
+
+    page.click(".job__verbs [data-verb=cancel]")
+    expect(dialog).to_contain_text("It never runs.")
+    claim_one(session, job.id)
+    session.commit()
+    dialog.locator("button[data-verb=cancel]").click()
+
+    expect(page.locator("#notice")).to_contain_text(
+        f"ob {job.id} has moved on since you were asked"
+    )
+    expect(dialog).to_be_hidden()
+    session.rollback()
+    assert queries.get_job(session, job.id).cancel_requested_at is None
+    expect(page.locator("h1 .status")).to_have_text("running", timeout=8_000)
+    page.click(".job__verbs [data-verb=cancel]")
+    expect(dialog).to_contain_text("It runs: it is asked to stop")
+    dialog.locator("button[data-verb=cancel]").click()
+    expect(page.locator("#notice")).to_have_text("Asked 1 running job to stop.")
 
 
 def test_ticked_jobs_are_cancelled_together(page: Page, live_server: str, session: Session) -> None:

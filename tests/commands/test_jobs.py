@@ -317,6 +317,19 @@ def test_a_move_is_told_and_signed(
     assert (last.actor, last.reason, last.data["via"]) == (ME, "because", "cli")
 
 
+@pytest.mark.parametrize("how", [[], ["--reason", ""], ["--reason", " "]])
+def test_a_hold_wants_a_reason(jobs: Terminal, session: Session, how: list[str]) -> None:
+    job = make_job(session)
+    session.commit()
+
+    result = jobs("hold", str(job.id), *how)
+
+    assert result.exit_code == 2
+    assert "--reason" in result.stderr
+    session.expire_all()
+    assert job.status == Status.QUEUED
+
+
 def test_a_move_to_where_a_job_stands_says_so(jobs: Terminal, session: Session) -> None:
     job = make_job(session, priority=7)
     session.commit()

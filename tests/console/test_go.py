@@ -39,6 +39,7 @@ def test_what_one_has_in_hand_leads_to_its_page(client: FlaskClient, session: Se
         "/jobs": "/jobs",
         "/jobs?status=failed&kind=a": "/jobs?status=failed&kind=a",
         "http://localhost/kinds": "/kinds",
+        "https://LOCALHOST/kinds?done=pause": "/kinds",
         f"/jobs/{failed.id}": f"/jobs/{failed.id}",
         f" {failed.id} ": f"/jobs/{failed.id}",
         f"#{failed.id}": f"/jobs/{failed.id}",
@@ -75,7 +76,9 @@ def test_several_are_listed(console: Console) -> None:
 NOTHING = (
     "no such thing", "demo_echo", "%", "d%o", "999999", "99999999999999999999", "0",
     "0123456789abcdef", TEXT, "x" * 400, "a\x00b", "/nowhere", "/go?q=1", "/static/app.js",
-    "//evil.example/", "https://evil.example", "/\\evil.example", "javascript:alert(1)",
+    "//evil.example/", "https://evil.example", "http://localhost.evil.example/jobs",
+    "http://localhost@evil.example/jobs", "http://localhost//evil.example/jobs",
+    "/\\evil.example", "javascript:alert(1)",
 )  # fmt: skip
 
 

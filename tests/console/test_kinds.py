@@ -56,6 +56,22 @@ def test_every_kind_that_is_known_or_has_jobs_is_listed_those_on_hold_first(
     assert 'href="/api/kinds"' in page
 
 
+def test_what_the_list_has_no_room_for_is_counted_and_found_by_a_part_of_its_name(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queueapp.console.kinds.KINDS_SHOWN", 3)
+    make_job(session, kind="zz.last.of.all")
+    session.commit()
+    number = len({handler.kind for handler in handlers.kinds()}) + 1
+
+    page = words(console.get("/kinds"))
+
+    assert f"3 of {number} kinds, those on hold first" in page
+    assert f"and {number - 3} kinds more: the box at the top finds them" in page
+    answer = console.client.get("/go?q=ST.OF")
+    assert (answer.status_code, answer.location) == (302, "/kinds/zz.last.of.all")
+
+
 def test_who_answers_for_a_kind_and_where_it_is_described_stand_on_its_page(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,3 +68,22 @@ def test_what_the_api_says_of_itself_has_the_prefix(below: FlaskClient) -> None:
 def test_a_prefix_that_cannot_be_is_refused(prefix: str) -> None:
     with pytest.raises(SettingError, match="QUEUE_PREFIX"):
         create_app({"DATABASE_URL": "postgresql://h/d", "TESTING": True, "QUEUE_PREFIX": prefix})
+
+
+def test_the_jump_box_takes_addresses_with_and_without_the_prefix(below: FlaskClient) -> None:
+    form = {"name": "ana", "password": "correct horse battery", "next": "/ops/queue/jobs"}
+    below.post("/ops/queue/login", data=form)
+    whole = "http://localhost/ops/queue"
+
+    for asked, address in {
+        "/": "/",
+        "/jobs?status=failed": "/jobs?status=failed",
+        "/ops/queue/kinds": "/kinds",
+        f"{whole}/jobs?kind=a.b": "/jobs?kind=a.b",
+        f"{whole.replace('http', 'https')}/workers": "/workers",
+        "http://localhost/workers": "/workers",
+    }.items():
+        answer = below.get("/ops/queue/go", query_string={"q": asked})
+        assert (answer.status_code, answer.location) == (302, f"/ops/queue{address}"), asked
+    for asked in ("/ops/queues/jobs", "/nowhere", "http://elsewhere/ops/queue/jobs"):
+        assert below.get("/ops/queue/go", query_string={"q": asked}).status_code == 404, asked

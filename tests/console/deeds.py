@@ -81,9 +81,12 @@ def _job(verb: str, status: Status, *, asks: str = "", **fields: Any) -> Callabl
     return scene
 
 
-def _ticked(session: Session) -> Act:
-    job_id = make_job(session, Status.FAILED).id
-    return Act("/jobs/bulk", {"verb": "retry", "id": job_id})
+def _ticked(verb: str, **form: str) -> Callable[[Session], Act]:
+    def scene(session: Session) -> Act:
+        first, second = (make_job(session, Status.FAILED).id for _ in range(2))
+        return Act("/jobs/bulk", form, f"/jobs/bulk?verb={verb}&id={first}&id={second}")
+
+    return scene
 
 
 def _release(session: Session) -> Act:
@@ -120,11 +123,14 @@ def _unhold_kind(session: Session) -> Act:
     return Act(path, {}, path, f"/api{path}")
 
 
-def _plan(session: Session) -> Act:
-    make_job(session, Status.FAILED)
-    asked = {"verb": "retry", "filter": {"status": ["failed"]}, **WHY}
-    return Act("/operations", {"verb": "retry", "status": "failed", **WHY}, None,
-               "/api/operations", asked)  # fmt: skip
+def _plan(verb: str) -> Callable[[Session], Act]:
+    def scene(session: Session) -> Act:
+        make_job(session, Status.FAILED)
+        form = {"verb": verb, "status": "failed", **WHY}
+        json = {"verb": verb, "filter": {"status": ["failed"]}, **WHY}
+        return Act("/operations", form, api="/api/operations", json=json)
+
+    return scene
 
 
 def _plan_for_cause(session: Session) -> Act:
@@ -133,15 +139,15 @@ def _plan_for_cause(session: Session) -> Act:
     return Act(f"/errors/{cause}", {"verb": "retry", **WHY})
 
 
-def _operation(verb: str) -> Callable[[Session], Act]:
+def _operation(verb: str, what: str = "retry", **form: str) -> Callable[[Session], Act]:
     def scene(session: Session) -> Act:
         make_job(session, Status.FAILED)
         # Of what is not committed a plan knows nothing.
         session.commit()
-        found = operations.survey(session, "retry", JobFilter(status=(Status.FAILED,)))
+        found = operations.survey(session, what, JobFilter(status=(Status.FAILED,)))
         made = operations.plan(session, found, how={}, **ANA)
         path = f"/operations/{made.id}"
-        return Act(f"{path}/{verb}", api=f"/api{path}/{verb}")
+        return Act(f"{path}/{verb}", form, api=f"/api{path}/{verb}")
 
     return scene
 
@@ -178,16 +184,20 @@ DEEDS: dict[str, Deed] = {
         _job("reschedule", Status.QUEUED, form={"minutes": "5"}, json={"priority": 7})
     ),
     "clone": Deed(_job("clone", Status.FAILED, asks="form"), may=ADMINS),
-    "ticked": Deed(_ticked, in_api=False),
+    "purge": Deed(_job("purge", Status.FAILED, asks="form", form=WHY, json=WHY), may=ADMINS),
+    "ticked": Deed(_ticked("retry"), in_api=False),
+    "ticked, to purge": Deed(_ticked("purge", **WHY), may=ADMINS, in_api=False),
     "release": Deed(_release),
     "drain": Deed(_drain),
     "pause": Deed(_pause),
     "resume": Deed(_resume),
     "hold a kind": Deed(_hold_kind),
     "unhold a kind": Deed(_unhold_kind),
-    "plan": Deed(_plan),
+    "plan": Deed(_plan("retry")),
+    "plan a purge": Deed(_plan("purge"), may=ADMINS),
     "plan for a cause": Deed(_plan_for_cause, in_api=False),
     "apply": Deed(_operation("apply")),
+    "apply a purge": Deed(_operation("apply", "purge", word="purge"), may=ADMINS),
     "stop": Deed(_operation("stop")),
     "count": Deed(_operation("count"), in_api=False, changes=False),
     "undo": Deed(_undo),

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from flask import Response, current_app, render_template, request
+from jinja2 import Template
 
 from queueapp.auth import current_principal
 from queueapp.auth.access import why_read_only
@@ -106,10 +107,12 @@ def _draw(into: Future[str], draw: Callable[[], str]) -> None:
 def render(name: str, *, panel: bool, **context: Any) -> str:
     """Render the page ``name`` or its panel, without white space around it.
 
-    White space beside the panel would stay in the page, more with every refresh.
+    White space beside the panel would stay in the page, more with every refresh. A page that has no
+    panel is whole whatever it is asked for.
     """
-    folder = "fragments" if panel else "pages"
-    return render_template(f"{folder}/{name}.html", in_page=not panel, **context).strip()
+    folders = ("fragments", "pages") if panel else ("pages",)
+    names: list[str | Template] = [f"{folder}/{name}.html" for folder in folders]
+    return render_template(names, in_page=not panel, **context).strip()
 
 
 def _with_headers(response: Response, as_of: datetime, tag: str) -> Response:

@@ -20,6 +20,7 @@ from queueapp.jobs import queries
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.applications import application
+from tests.console.conftest import DIALOG, PANEL
 from tests.factories import make_job
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -59,6 +60,10 @@ CALLERS = {
     **{f"person {role}": (role, {"X-Forwarded-User": f"a-{role}"}) for role in PEOPLE},
     "nobody": ("anybody", {}),
     "a wrong token": ("anybody", {"Authorization": "Bearer wrong"}),
+    # What the page's script asks for is no other request than the browser's.
+    "person viewer, in a dialog": ("viewer", {"X-Forwarded-User": "a-viewer", **DIALOG}),
+    "person operator, in a panel": ("operator", {"X-Forwarded-User": "a-operator", **PANEL}),
+    "nobody, in a panel": ("anybody", PANEL),
     "an override": ("anybody", {"X-HTTP-Method-Override": "GET", "X-Original-URL": "/healthz"}),
 }
 
@@ -106,7 +111,7 @@ def _is_refused(answer: TestResponse, rule: Rule) -> bool:
 
 
 def address(rule: Rule) -> str:
-    built = rule.build(dict.fromkeys(rule.arguments, "999999"))
+    built = rule.build({name: "hold" if name == "verb" else "999999" for name in rule.arguments})
     assert built is not None
     return built[1]
 

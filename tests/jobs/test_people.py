@@ -112,6 +112,32 @@ def test_a_reschedule_changes_only_what_was_asked(session: Session) -> None:
     assert job.available_at < datetime.now(UTC) + timedelta(minutes=1)
 
 
+def test_a_reschedule_may_be_spread_in_the_order_of_the_ids(session: Session) -> None:
+    ids = [make_job(session).id for _ in range(5)]
+    later = make_job(session, available_at=LATER)
+
+    def due_after(start: datetime) -> list[int]:
+        session.expire_all()
+        found = session.scalars(sa.select(Job.available_at).order_by(Job.id)).all()
+        return [round((at - start).total_seconds()) for at in found]
+
+    now = session.scalar(sa.text("SELECT clock_timestamp()"))
+    assert now is not None
+    every, how = [*ids, later.id], {"only_if_changed": True, **PERSON}
+    moved = transitions.reschedule(session, every, spread_s=100, **how)
+
+    # From now on; what is due later than that keeps its time.
+    assert [one.id for one in moved] == ids
+    assert due_after(now)[:5] == pytest.approx([0, 20, 40, 60, 80], abs=3)
+    assert due_after(LATER)[5] == 0
+
+    # From a moment on, whatever they were due.
+    transitions.reschedule(session, every, spread_s=60, available_at=LATER, **how)
+    assert due_after(LATER) == [0, 10, 20, 30, 40, 50]
+    transitions.reschedule(session, every, spread_s=60, delay_s=600, **how)
+    assert due_after(now) == pytest.approx([600, 610, 620, 630, 640, 650], abs=5)
+
+
 def test_unhold_lifts_only_what_was_held_for_the_same(session: Session) -> None:
     for_kind, for_itself = make_job(session), make_job(session)
     transitions.hold(session, [for_kind.id], **PERSON, held_for="kind")

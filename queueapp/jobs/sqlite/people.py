@@ -132,14 +132,18 @@ def _unhold(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move:
 
 
 @_verb(statements.RESCHEDULE, Verb.RESCHEDULE)
-def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move | None:
+def _reschedule(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move | None:
     if given["only_if_changed"] and not _changes(row, given):
         return None
-    due = given["available_at"]
+    due, delay_s = given["available_at"], given["delay_s"]
+    is_placed = due is not None or delay_s is not None
     if due is not None:
         due = max(due, clock())
     else:
-        due = row.available_at if given["delay_s"] is None else after(given["delay_s"])
+        due = row.available_at if delay_s is None else clock() + timedelta(seconds=delay_s)
+    if given["spread_s"] > 0:
+        own = timedelta(seconds=given["spread_s"] * nth / count)
+        due = due + own if is_placed else max(due, clock() + own)
     place = {
         "priority": row.priority if given["priority"] is None else given["priority"],
         "available_at": due,
@@ -154,6 +158,9 @@ def _changes(row: Row[Any], given: Parameters) -> bool:
     delay_s: float | None = given["delay_s"]
     if given["priority"] not in (None, row.priority):
         return True
+    if given["spread_s"] > 0:
+        is_placed = asked is not None or delay_s is not None
+        return is_placed or due < clock() + timedelta(seconds=given["spread_s"])
     if asked is not None:
         now = clock()
         return due > now if asked <= now else asked != due

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import transitions
+from queueapp.jobs import queries, transitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status, Verb, sources
 from tests.factories import make_job, token_of
@@ -121,8 +121,7 @@ def test_a_reschedule_may_be_spread_in_the_order_of_the_ids(session: Session) ->
         found = session.scalars(sa.select(Job.available_at).order_by(Job.id)).all()
         return [round((at - start).total_seconds()) for at in found]
 
-    now = session.scalar(sa.text("SELECT clock_timestamp()"))
-    assert now is not None
+    now = queries.database_now(session)
     every, how = [*ids, later.id], {"only_if_changed": True, **PERSON}
     moved = transitions.reschedule(session, every, spread_s=100, **how)
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from queueapp.jobs.seen import Seen
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
-from queueapp.jobs.sqlite.values import after, clock, clock_text
+from queueapp.jobs.sqlite.values import clock, clock_text
 from queueapp.jobs.status import Verb, sources
 from queueapp.jobs.transitions import people_statements as statements
 
@@ -28,7 +28,7 @@ class _Move:
     reason: str | None = None
 
 
-# (the row as it was, the parameters, its place among the rows found, how many those are); None: it
+# (the row as it was, the parameters, its place among those that move, how many those are); None: it
 # stays as it is
 _Decide: TypeAlias = Callable[[Row[Any], Parameters, int, int], _Move | None]
 
@@ -45,7 +45,9 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
         def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
             found = fetch(connection, target, **given)
             rows = [row for row in found if is_as_seen(row, given)]
-            decided = [(row, decide(row, given, nth, len(rows))) for nth, row in enumerate(rows)]
+            # What stays as it is has no place among the others.
+            able = [row for row in rows if decide(row, given, 0, 1) is not None]
+            decided = [(row, decide(row, given, nth, len(able))) for nth, row in enumerate(able)]
             moves = [(row, move) for row, move in decided if move is not None]
             for row, move in moves:
                 _write(connection, row.id, move.sets)

@@ -27,6 +27,7 @@ def listed(made: Operation, undone: Undone) -> dict[str, Any]:
         "available_at": describe.instant(due) if due else None,
         "delay": made.how.get("delay_s"),
         "priority": made.how.get("priority"),
+        "spread": made.how.get("spread_s"),
         "reason": made.reason,
         "planned_by": made.planned_by,
         "planned_at": describe.instant(made.planned_at),

@@ -67,6 +67,7 @@ class OperationSummary(Model):
     available_at: Annotated[datetime | None, _says("Of a reschedule, as asked for.")]
     delay: Annotated[float | None, _says("Of a reschedule, as asked for.")]
     priority: Annotated[int | None, _says("Of a reschedule, as asked for.")]
+    spread: Annotated[float | None, _says("Of a reschedule, as asked for.")]
     reason: Annotated[str, _says("Why.")]
     planned_by: Annotated[str, _says("Who planned it.")]
     planned_at: Annotated[datetime, _says("When.")]

@@ -165,8 +165,8 @@ def _replayed(made: operations.Operation, asked: Mapping[str, Any]) -> Response:
 
 
 def _told_place(how: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"available_at": "available_at", "delay": "delay_s", "priority": "priority"}
-    return {name: how.get(column) for name, column in names.items()}
+    names = {"delay": "delay_s", "spread": "spread_s"}
+    return {name: how.get(names.get(name, name)) for name in PLACE}
 
 
 def _filter(verb: str, asked: OperationFilter) -> JobFilter:
@@ -180,11 +180,21 @@ def _filter(verb: str, asked: OperationFilter) -> JobFilter:
     return where
 
 
+def _place(body: OperationBody) -> dict[str, Any]:
+    """Where in the line they go, spread or not; a spread alone is a place as well."""
+    if not body.spread:
+        return place_of(body)
+    if body.available_at is not None and body.delay is not None:
+        raise invalid_at(("delay",), "give either delay or available_at")
+    place = {"available_at": body.available_at, "delay_s": body.delay, "priority": body.priority}
+    return {**place, "spread_s": body.spread}
+
+
 def _how(body: OperationBody) -> dict[str, Any]:
     if body.canary and body.verb != "retry":
         raise invalid_at(("canary",), f"{body.verb} has no canary: only retry has")
     if body.verb == "reschedule":
-        return place_of(body)
+        return _place(body)
     for name in PLACE:
         if name in body.model_fields_set:
             raise invalid_at((name,), f"{body.verb} takes no {name}")

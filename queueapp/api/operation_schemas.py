@@ -36,8 +36,9 @@ from queueapp.jobs.queries import (
 from queueapp.jobs.status import Status
 
 VerbName = Literal["cancel", "retry", "hold", "unhold", "reschedule", "run-now", "purge"]
-PLACE = ("available_at", "delay", "priority")
+PLACE = ("available_at", "delay", "priority", "spread")
 MOST_LISTED = 100
+LONGEST_SPREAD_S = 86_400
 
 
 def _statuses(names: Any) -> Any:
@@ -156,6 +157,15 @@ class OperationBody(_Body):
         Delay, _says("Of a reschedule: seconds from when each is moved until it is due.")
     ] = _NOT_SENT
     priority: Annotated[Priority, _says("Of a reschedule: higher runs first.")] = _NOT_SENT
+    spread: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=LONGEST_SPREAD_S,
+            description="Of a reschedule: seconds over which they become due, from the moment that"
+            " is asked for on. Without one from now on: what is due later keeps its time.",
+        ),
+    ] = _NOT_SENT
     canary: Annotated[
         bool,
         _says(

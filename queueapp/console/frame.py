@@ -23,6 +23,8 @@ REFRESH = ("5", "10", "30", "60")
 _IN_PATHS = "/:@!$'()*+,;="
 # What need not be quoted within an address that is a picture, nor escaped in a page.
 _IN_ADDRESS = "/:=,"
+# The ground of an icon, sixteen wide, by its corners.
+_SQUARE, _ROUND = 'rx="3"', 'rx="8"'
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -40,15 +42,20 @@ def static_url(filename: str) -> str:
 
 
 def icon_url(level: str) -> str:
-    """The page's icon for a level of the verdict, whole within its address."""
-    return _as_address(current_app.static_folder or "", f"favicon-{level}.svg")
+    """The page's icon for a level of the verdict, whole within its address.
+
+    It is square in production and round elsewhere: of two tabs one knows which is which.
+    """
+    settings: Settings = current_app.extensions["queue_settings"]
+    is_round = settings.env != "production"
+    return _as_address(current_app.static_folder or "", f"favicon-{level}.svg", is_round=is_round)
 
 
 @cache
-def _as_address(folder: str, filename: str) -> str:
-    return (
-        f"data:image/svg+xml,{quote(Path(folder, filename).read_text().strip(), safe=_IN_ADDRESS)}"
-    )
+def _as_address(folder: str, filename: str, *, is_round: bool) -> str:
+    drawn = Path(folder, filename).read_text().strip()
+    drawn = drawn.replace(_SQUARE, _ROUND) if is_round else drawn
+    return f"data:image/svg+xml,{quote(drawn, safe=_IN_ADDRESS)}"
 
 
 @cache

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from flask import request
 
+from queueapp.api.operation_schemas import LONGEST_SPREAD_S
 from queueapp.console import preferences
 from queueapp.console.forms import Unfit
 from queueapp.console.instants import written
@@ -28,6 +29,17 @@ def delay_s() -> float | None:
     if not re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) or int(text) * 60 > LONGEST_DELAY_S:
         raise Unfit("minutes", "minutes are a whole number, ten years at most")
     return int(text) * 60.0
+
+
+def spread_s() -> float | None:
+    """Over how many seconds they are to become due; the form has minutes, and nothing for 0."""
+    text = request.form.get("spread", "").strip()
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,4}", text, re.ASCII) or int(text) * 60 > LONGEST_SPREAD_S:
+        most = LONGEST_SPREAD_S // 60
+        raise Unfit("spread", f"over a whole number of minutes, {most:,} at most")
+    return int(text) * 60.0 or None
 
 
 def due() -> datetime | None:

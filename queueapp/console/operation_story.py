@@ -181,6 +181,8 @@ def place_of(made: Operation) -> str | None:
         parts.append(f"due {_stamp(how['available_at'])}")
     if how.get("delay_s") is not None:
         parts.append(f"due {elapsed(how['delay_s'])} after each is moved")
+    if how.get("spread_s"):
+        parts.append(f"spread over {elapsed(how['spread_s'])}")
     return ", ".join(parts)
 
 

@@ -257,6 +257,8 @@ def _place_again(how: Mapping[str, Any]) -> dict[str, Any]:
     """
     minutes, rest_s = divmod(how.get("delay_s") or 0, 60)
     place = {} if how.get("priority") is None else {"to_priority": how["priority"]}
+    if spread := int((how.get("spread_s") or 0) // 60):
+        place["spread"] = spread
     return place if rest_s or not minutes else {**place, "minutes": int(minutes)}
 
 

@@ -41,7 +41,7 @@ SAME_FORM = timedelta(minutes=1)
 # Enter in a field presses the first button that may be pressed.
 ORDER = ("retry", "run-now", "hold", "unhold", "reschedule", "cancel", "purge")
 # What may stand in the form before anybody types.
-_FIELDS = ("reason", "minutes", "to_priority")
+_FIELDS = ("reason", "minutes", "to_priority", "spread")
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -50,8 +50,8 @@ _MOMENT = timedelta(microseconds=1)
 def new_operation() -> AnyResponse:
     """Ask what is to be done to all jobs that match the address, and why.
 
-    ``?verb=``: which one is offered first; ``?reason=``, ``?minutes=`` and ``?to_priority=``: what
-    stands in their fields at first.
+    ``?verb=``: which one is offered first; ``?reason=``, ``?minutes=``, ``?to_priority=`` and
+    ``?spread=``: what stands in their fields at first.
     """
     session = db.session()
     queries.bound_reads(session)
@@ -247,7 +247,10 @@ def _unfit(verb: str, criteria: Criteria) -> str | None:
 
 def _place() -> dict[str, Any]:
     """Where in the line the form asks for. Raises Unfit."""
-    delay_s, priority = in_line.delay_s(), in_line.priority()
-    if delay_s is None and priority is None:
-        raise Unfit("minutes", "say in how many minutes they are to be due, or their priority")
-    return {"available_at": None, "delay_s": delay_s, "priority": priority}
+    delay_s, priority, spread_s = in_line.delay_s(), in_line.priority(), in_line.spread_s()
+    if delay_s is None and priority is None and spread_s is None:
+        raise Unfit(
+            "minutes", "say in how many minutes they are to be due, how spread, or their priority"
+        )
+    place = {"available_at": None, "delay_s": delay_s, "priority": priority}
+    return place if spread_s is None else {**place, "spread_s": spread_s}

@@ -15,6 +15,7 @@ from queueapp.console import preferences
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.jobs.verdict import Thresholds, thresholds
+from queueapp.redaction import MARK, for_reader
 from queueapp.spelling import closest
 
 YEAR_S = 365 * 86_400
@@ -87,8 +88,22 @@ def _page(chosen: preferences.Preferences, form: Form = FRESH) -> Response:
         zones=preferences.zones(),
         names=NAMES,
         saved="saved" in request.args,
+        hidden=_hidden(),
+        sees_hidden=not for_reader().rules,
+        mark=MARK,
         in_force=list(_in_force()) if current_principal().may(Permission.ADMIN) else None,
     )
+
+
+def _hidden() -> dict[str, list[str]]:
+    """What only admins see of payloads and results, by whose: at any depth, and at one place."""
+    here: Settings = current_app.extensions["queue_settings"]
+    found: dict[str, list[str]] = {}
+    for kind, path in here.redact:
+        # That is how somebody says that nothing is hidden.
+        if (kind, path) != ("none", ("none",)):
+            found.setdefault(kind, []).append(".".join(path))
+    return dict(sorted(found.items()))
 
 
 def _in_force() -> Iterator[InForce]:

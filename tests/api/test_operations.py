@@ -207,6 +207,7 @@ VERBS: list[tuple[str, dict[str, Any], dict[Status, str]]] = [
     ("unhold", {}, {Status.HELD: "queued"}),
     ("reschedule", {"delay": 60}, {Status.QUEUED: "queued", Status.HELD: "held"}),
     ("reschedule", {"priority": 9}, {Status.QUEUED: "queued", Status.HELD: "held"}),
+    ("reschedule", {"spread": 86400}, {Status.QUEUED: "queued", Status.HELD: "held"}),
     (
         "reschedule",
         {"available_at": "2030-01-31T08:00:00Z"},
@@ -399,6 +400,20 @@ def test_an_answer_that_was_lost_costs_nothing(
     # Who goes on with what Bob has begun is told as well.
     began = ["op_planned", "op_begun", "op_batch", "op_begun"]
     assert bulk.lines(made) == [*began, "op_batch", "op_done"]
+
+
+def test_a_spread_is_told_and_each_job_has_its_own_moment(
+    bulk: Operations, session: Session
+) -> None:
+    wanted = bulk.jobs(4, Status.QUEUED)
+    at = "2030-01-31T08:00:00.000000Z"
+    made = bulk.plan("reschedule", {"status": ["queued"]}, available_at=at, spread=40)
+
+    assert (made["available_at"], made["spread"], made["delay"]) == (at, 40, None)
+    assert bulk.apply(made)["moved"] == 4
+    found = session.scalars(sa.select(Job.available_at).where(Job.id.in_(wanted)).order_by(Job.id))
+    start = datetime.fromisoformat(at)
+    assert [(one - start).total_seconds() for one in found] == [0, 10, 20, 30]
 
 
 def test_even_without_its_place_it_moves_nothing_twice(bulk: Operations, session: Session) -> None:
@@ -702,6 +717,14 @@ def test_a_plan_for_nothing_is_done_at_once(bulk: Operations) -> None:
         ({"priority": 0}, "/priority"),
         ({"verb": "reschedule", "filter": {"kind": "a"}}, ""),
         ({"verb": "reschedule", "filter": {"kind": "a"}, "delay": -1}, "/delay"),
+        ({"verb": "reschedule", "filter": {"kind": "a"}, "spread": 0}, ""),
+        ({"verb": "reschedule", "filter": {"kind": "a"}, "spread": 86_401}, "/spread"),
+        (
+            {"verb": "reschedule", "filter": {"kind": "a"}, "spread": 5, "delay": 5}
+            | {"available_at": "2030-01-01T00:00:00Z"},
+            "/delay",
+        ),
+        ({"spread": 5}, "/spread"),
         ({"limit": 5}, "/limit"),
         ({"canary": "yes"}, "/canary"),
         ({"verb": "cancel", "filter": {"kind": "a"}, "canary": True}, "/canary"),

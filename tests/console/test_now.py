@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from queueapp.console.frame import icon_url
 from queueapp.jobs import control, minute_stats, queries, transitions
 from queueapp.jobs.queries import depth
 from queueapp.jobs.status import Event, Status
-from queueapp.jobs.verdict import statements
+from queueapp.jobs.verdict import Level, statements
+from tests.applications import application
 from tests.console.conftest import Console, words
 from tests.console.hostile import MARK, TEXT
 from tests.factories import make_job
@@ -81,6 +84,19 @@ def test_what_is_wrong_stands_first_with_its_next_step_and_in_the_title(
     assert "<title>● STALLED · Now · development · queue</title>" in page
     assert icon_of(page) == "red"
     assert re.search(r'id="badge" data-level="red" .*?<span>Stalled</span>', page)
+
+
+def test_the_icon_is_square_in_production_alone(database_url: str) -> None:
+    drawn = {}
+    for env in ("production", "development"):
+        with application(database_url, QUEUE_ENV=env) as app, app.test_request_context():
+            drawn[env] = {level: unquote(icon_url(level)) for level in Level}
+
+    for level in Level:
+        square, other = (drawn[env][level] for env in ("production", "development"))
+        assert square != other
+        assert 'rx="3"' in square
+        assert square.replace('rx="3"', 'rx="8"') == other
 
 
 def test_when_all_is_well_the_title_is_plain(console: Console, scene: Scene) -> None:

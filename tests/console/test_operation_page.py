@@ -357,6 +357,7 @@ def test_the_rest_of_a_reschedule_is_asked_about_with_the_place_it_had(
         make_job(session, priority=8)
     session.commit()
     asked = {"verb": "reschedule", "priority": "8", "reason": "over", "minutes": "30"}
+    asked["spread"] = "20"
     page = console.post("/operations", **asked, to_priority="-5").location
     console.post(f"{page}/apply")
     console.post(f"{page}/stop")
@@ -366,4 +367,5 @@ def test_the_rest_of_a_reschedule_is_asked_about_with_the_place_it_had(
         r'<input name="(\w+)"[^>]* value="([^"]*)"', console.get(html.unescape(again))
     )
 
-    assert fields == [("reason", "over"), ("minutes", "30"), ("to_priority", "-5")]
+    place = [("minutes", "30"), ("to_priority", "-5"), ("spread", "20")]
+    assert fields == [("reason", "over"), *place]

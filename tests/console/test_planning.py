@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -130,6 +131,36 @@ def test_a_reschedule_says_and_does_what_was_filled_in(console: Console, session
         assert answer.status_code == 422
         assert 'name="reason" maxlength="500" value="so &lt;b&gt;"' in answer.text
         assert stands_beside("to_priority" if priority else "minutes", answer.text)
+
+
+def test_a_reschedule_of_many_may_be_spread_and_is_undone(
+    console: Console, session: Session
+) -> None:
+    jobs(session, 4)
+    before = list(session.scalars(sa.select(Job.available_at).order_by(Job.id)))
+
+    address = plan(console, "reschedule", kind="demo.echo", spread="10")
+    text = words(console.get(address))
+    console.post(f"{address}/apply")
+
+    assert "moved to spread over 10 min 0 s" in text
+    session.rollback()
+    due = list(session.scalars(sa.select(Job.available_at).order_by(Job.id)))
+    apart = [(b - a).total_seconds() for a, b in itertools.pairwise(due)]
+    assert apart == pytest.approx([150] * 3, abs=3)
+
+    undo = console.post(f"{address}/undo", reason="not so").location
+    console.post(f"{undo}/apply")
+    session.rollback()
+    assert list(session.scalars(sa.select(Job.available_at).order_by(Job.id))) == before
+
+    for spread in ("x", "-1", "1441", "99999"):
+        form = {"kind": "demo.echo", "reason": "r", "spread": spread}
+        answer = console.post("/operations", verb="reschedule", **form)
+        assert answer.status_code == 422
+        assert stands_beside("spread", answer.text).startswith("Over a whole number of minutes")
+    assert console.post("/operations", verb="reschedule", kind="demo.echo", reason="r",
+                        spread="0").status_code == 422  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,32 @@ def test_admins_see_what_the_server_runs_with_and_no_secret(
     assert "QUEUE_LEASE" not in client.get("/settings", headers=bearer("viewer")).text
 
 
+def test_everybody_sees_what_is_hidden_from_whom(database_url: str) -> None:
+    tokens = " ".join(
+        f"the-{role}:{role}:{hashlib.sha256(f'{role}-secret'.encode()).hexdigest()}"
+        for role in ("viewer", "admin")
+    )
+    rules = "*:password pay.charge:card.number pay.charge:iban *:a.b"
+    with application(database_url, QUEUE_TOKENS=tokens, QUEUE_REDACT=rules) as app:
+        client = app.test_client()
+        shown = {
+            role: words(client.get("/settings", headers=bearer(role)).text)
+            for role in ("viewer", "admin")
+        }
+
+    for text in shown.values():
+        assert "every kind password a.b pay.charge iban card.number Names are" in text
+    assert "Admins see it; you, as everybody else, see ••• in its place" in shown["viewer"]
+    assert "You see it, as admins do; operators and viewers see •••" in shown["admin"]
+
+    with application(database_url, QUEUE_REDACT="none:none") as app:
+        page = words(app.test_client().get("/settings").text)
+    assert "Nothing: whoever may read sees payloads and results whole." in page
+    with application(database_url, QUEUE_REDACT="*:<b>'") as app:
+        page = app.test_client().get("/settings").text
+    assert "<code>&lt;b&gt;&#39;</code>" in page
+
+
 def test_values_are_written_as_the_environment_would_say_them() -> None:
     here = load({})
 

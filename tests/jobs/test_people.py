@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from queueapp.jobs import transitions
+from queueapp.jobs import queries, transitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status, Verb, sources
 from tests.factories import make_job, token_of
@@ -110,6 +110,31 @@ def test_a_reschedule_changes_only_what_was_asked(session: Session) -> None:
     transitions.reschedule(session, [job.id], **PERSON, delay_s=0)
     assert reread(session, job).priority == 9
     assert job.available_at < datetime.now(UTC) + timedelta(minutes=1)
+
+
+def test_a_reschedule_may_be_spread_in_the_order_of_the_ids(session: Session) -> None:
+    ids = [make_job(session).id for _ in range(5)]
+    later = make_job(session, available_at=LATER)
+
+    def due_after(start: datetime) -> list[int]:
+        session.expire_all()
+        found = session.scalars(sa.select(Job.available_at).order_by(Job.id)).all()
+        return [round((at - start).total_seconds()) for at in found]
+
+    now = queries.database_now(session)
+    every, how = [*ids, later.id], {"only_if_changed": True, **PERSON}
+    moved = transitions.reschedule(session, every, spread_s=100, **how)
+
+    # From now on; what is due later than that keeps its time.
+    assert [one.id for one in moved] == ids
+    assert due_after(now)[:5] == pytest.approx([0, 20, 40, 60, 80], abs=3)
+    assert due_after(LATER)[5] == 0
+
+    # From a moment on, whatever they were due.
+    transitions.reschedule(session, every, spread_s=60, available_at=LATER, **how)
+    assert due_after(LATER) == [0, 10, 20, 30, 40, 50]
+    transitions.reschedule(session, every, spread_s=60, delay_s=600, **how)
+    assert due_after(now) == pytest.approx([600, 610, 620, 630, 640, 650], abs=5)
 
 
 def test_unhold_lifts_only_what_was_held_for_the_same(session: Session) -> None:

@@ -88,6 +88,7 @@ def of_every_waiting_kind(session: Session) -> list[int]:
         ("hold", {}, 2),
         ("unhold", {}, 1),
         ("reschedule", {"priority": 9, "delay_s": 3600.0}, 4),
+        ("reschedule", {"delay_s": 60.0, "spread_s": 600.0}, 4),
         ("run-now", {}, 1),
     ],
 )

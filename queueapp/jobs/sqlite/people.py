@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from queueapp.jobs.seen import Seen
 from queueapp.jobs.sqlite.events import event_of, log
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made
-from queueapp.jobs.sqlite.values import after, clock, clock_text
+from queueapp.jobs.sqlite.values import clock, clock_text
 from queueapp.jobs.status import Verb, sources
 from queueapp.jobs.transitions import people_statements as statements
 
@@ -28,7 +28,7 @@ class _Move:
     reason: str | None = None
 
 
-# (the row as it was, the parameters, its place among the rows found, how many those are); None: it
+# (the row as it was, the parameters, its place among those that move, how many those are); None: it
 # stays as it is
 _Decide: TypeAlias = Callable[[Row[Any], Parameters, int, int], _Move | None]
 
@@ -45,7 +45,9 @@ SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN
         def _replacement(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
             found = fetch(connection, target, **given)
             rows = [row for row in found if is_as_seen(row, given)]
-            decided = [(row, decide(row, given, nth, len(rows))) for nth, row in enumerate(rows)]
+            # What stays as it is has no place among the others.
+            able = [row for row in rows if decide(row, given, 0, 1) is not None]
+            decided = [(row, decide(row, given, nth, len(able))) for nth, row in enumerate(able)]
             moves = [(row, move) for row, move in decided if move is not None]
             for row, move in moves:
                 _write(connection, row.id, move.sets)
@@ -132,14 +134,18 @@ def _unhold(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move:
 
 
 @_verb(statements.RESCHEDULE, Verb.RESCHEDULE)
-def _reschedule(row: Row[Any], given: Parameters, _nth: int, _count: int) -> _Move | None:
+def _reschedule(row: Row[Any], given: Parameters, nth: int, count: int) -> _Move | None:
     if given["only_if_changed"] and not _changes(row, given):
         return None
-    due = given["available_at"]
+    due, delay_s = given["available_at"], given["delay_s"]
+    is_placed = due is not None or delay_s is not None
     if due is not None:
         due = max(due, clock())
     else:
-        due = row.available_at if given["delay_s"] is None else after(given["delay_s"])
+        due = row.available_at if delay_s is None else clock() + timedelta(seconds=delay_s)
+    if given["spread_s"] > 0:
+        own = timedelta(seconds=given["spread_s"] * nth / count)
+        due = due + own if is_placed else max(due, clock() + own)
     place = {
         "priority": row.priority if given["priority"] is None else given["priority"],
         "available_at": due,
@@ -154,6 +160,9 @@ def _changes(row: Row[Any], given: Parameters) -> bool:
     delay_s: float | None = given["delay_s"]
     if given["priority"] not in (None, row.priority):
         return True
+    if given["spread_s"] > 0:
+        is_placed = asked is not None or delay_s is not None
+        return is_placed or due < clock() + timedelta(seconds=given["spread_s"])
     if asked is not None:
         now = clock()
         return due > now if asked <= now else asked != due

@@ -120,12 +120,15 @@ def reschedule(
     priority: int | None = None,
     available_at: datetime | None = None,
     delay_s: float | None = None,
+    spread_s: float = 0,
     only_if_changed: bool = False,
     **by: Unpack[By],
 ) -> list[Moved]:
     """Move waiting jobs in the line. ``available_at`` wins over ``delay_s`` (0: due now).
 
-    A time that has passed is now: only whoever has been due for longer is ahead.
+    A time that has passed is now: only whoever has been due for longer is ahead. ``spread_s`` > 0
+    spreads them over so many seconds from then on; without either of both from now on, and a job
+    that is due later than its place among them keeps its time.
 
     ``only_if_changed`` leaves out those that are there already.
     """
@@ -133,6 +136,7 @@ def reschedule(
         "priority": priority,
         "available_at": available_at,
         "delay_s": delay_s,
+        "spread_s": spread_s,
         "only_if_changed": only_if_changed,
     }
     moved = _apply(database, statements.RESCHEDULE, ids, **by, **how)

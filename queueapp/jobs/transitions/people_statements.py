@@ -117,17 +117,22 @@ _PLACES = """jsonb_build_object('priority', j.priority, 'available_at', j.availa
 # A delay counts from now, so the second click of two asks for a moment a little later: what is due
 # within two seconds of that, as long as a click may wait for the first one, has nothing to change.
 # What is due already is due now: moved, it would lose its place in the line. A time that has passed
-# is now as well.
+# is now as well. Spread, each has a moment of its own; without another place, what is due after the
+# last of them stays as it is.
 _CHANGES = """NOT %(only_if_changed)s::boolean
     OR j.priority <> %(priority)s::smallint
-    OR CASE WHEN %(available_at)s::timestamptz <= clock_timestamp()
+    OR %(spread_s)s::float8 > 0 AND (%(available_at)s::timestamptz IS NOT NULL
+      OR %(delay_s)s::float8 IS NOT NULL
+      OR j.available_at < clock_timestamp() + make_interval(secs => %(spread_s)s::float8))
+    OR NOT %(spread_s)s::float8 > 0 AND (
+      CASE WHEN %(available_at)s::timestamptz <= clock_timestamp()
       THEN j.available_at > clock_timestamp()
       ELSE j.available_at <> %(available_at)s::timestamptz END
     OR %(available_at)s::timestamptz IS NULL AND CASE WHEN %(delay_s)s::float8 = 0
       THEN j.available_at > clock_timestamp()
       ELSE j.available_at NOT BETWEEN
         clock_timestamp() + make_interval(secs => %(delay_s)s::float8 - {slack})
-        AND clock_timestamp() + make_interval(secs => %(delay_s)s::float8 + {slack}) END"""
+        AND clock_timestamp() + make_interval(secs => %(delay_s)s::float8 + {slack}) END)"""
 
 # Nobody is put ahead of what has been due for longer by a time that has passed.
 RESCHEDULE = _statement(
@@ -135,11 +140,19 @@ RESCHEDULE = _statement(
     guard=_CHANGES.format(slack=SAME_DELAY_S),
     sets="""
     priority = coalesce(%(priority)s::smallint, was.priority),
-    available_at = coalesce(
-      CASE WHEN %(available_at)s::timestamptz IS NOT NULL
-        THEN greatest(%(available_at)s::timestamptz, clock_timestamp()) END,
-      clock_timestamp() + make_interval(secs => %(delay_s)s::float8),
-      was.available_at)""",
+    available_at = CASE WHEN %(spread_s)s::float8 > 0 THEN greatest(
+        CASE WHEN %(available_at)s::timestamptz IS NULL AND %(delay_s)s::float8 IS NULL
+          THEN was.available_at END,
+        CASE WHEN %(available_at)s::timestamptz IS NOT NULL
+          THEN greatest(%(available_at)s::timestamptz, clock_timestamp())
+          ELSE clock_timestamp() + make_interval(secs => coalesce(%(delay_s)s::float8, 0)) END
+        + make_interval(
+          secs => %(spread_s)s::float8 * (was.nth - 1) / (SELECT count(*) FROM target)))
+      ELSE coalesce(
+        CASE WHEN %(available_at)s::timestamptz IS NOT NULL
+          THEN greatest(%(available_at)s::timestamptz, clock_timestamp()) END,
+        clock_timestamp() + make_interval(secs => %(delay_s)s::float8),
+        was.available_at) END""",
     event="'rescheduled'",
     data=_PLACES,
 )

@@ -24,7 +24,7 @@ HASH = generate_password_hash(PASSWORD, method="scrypt:1024:8:1")
 ADDRESSES = """
 ["href", "src", "action", "formaction", "hx-get", "hx-post"].flatMap(name =>
   [...document.querySelectorAll(`[${name}]`)].map(one => one.getAttribute(name))
-  .filter(Boolean).map(given => new URL(given, location).href))
+  .filter(given => given && !given.startsWith("data:")).map(given => new URL(given, location).href))
 """
 # They download something, or end the session.
 NO_PAGES = re.compile(r"\.(csv|ndjson|json|svg|css|js)$|/api/|/logout$|/static/")

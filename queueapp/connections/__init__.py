@@ -180,8 +180,8 @@ def connect(address: Address, role: Role, **more: Any) -> BoundedConnection:
         arguments["prepare_threshold"] = _PREPARE_AFTER[role]
     with address.fuse.guarding() if role is Role.WEB else contextlib.nullcontext():
         connection = BoundedConnection.connect(**arguments | target)
+    read_any_instant(connection)
     if role in (Role.WEB, Role.COMMAND):
-        read_any_instant(connection)
         read_any_number(connection)
     connection.limit_s = bounds.limit_s
     if not settings.pooler and any(name in os.environ for name in _ENVIRONMENT):

@@ -257,7 +257,7 @@ def test_one_odd_row_breaks_nothing(
     assert odd in ids(api, f"?status={status}&count=true&fields=id,payload,result,error_message")
     for path in ("", "/events", "/why"):
         assert api.get(f"/{odd}{path}").status_code in (200, 304), path
-    for path in ("/", "/jobs", f"/jobs/{odd}", "/api/stats", "/api/events"):
+    for path in ("/", "/jobs", f"/jobs/{odd}", "/api/stats", "/api/events", "/metrics"):
         assert client.get(path).status_code == 200, path
     for form in ("ndjson", "csv"):
         exported = client.get(f"/api/jobs.{form}?fields=id", buffered=True).text

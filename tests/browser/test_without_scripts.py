@@ -149,6 +149,16 @@ def test_one_job_is_held_moved_made_due_and_cloned(reader: Reader, session: Sess
         assert reader.told(event) == [("user:local", reason) for reason in reasons]
 
 
+def test_one_job_is_purged(reader: Reader, session: Session) -> None:
+    [job_id] = failed(session, 1)
+    reader.open(f"/jobs/{job_id}")
+
+    reader.press("purge", reason="a customer has asked")
+
+    assert reader.statuses(job_id) == set()
+    assert reader.told("purged") == [("user:local", "a customer has asked")]
+
+
 @pytest.mark.postgresql("connections")
 def test_a_worker_is_asked_to_drain(reader: Reader, session: Session, database_url: str) -> None:
     sign(session, ALIVE)

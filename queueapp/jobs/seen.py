@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from queueapp.jobs.instants import EARLIEST, LATEST
 from queueapp.jobs.status import FINAL, WAITING, Status
 
 _WRITTEN = re.compile(
     r"([a-z]{1,20})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)@(-?\d{1,5})", re.ASCII
 )
 # The row as it is read again under its lock: a job that moves while the statement waits counts.
-AS_SEEN = """%(seen_statuses)s::text[] IS NULL OR (
-      j.status, j.priority, CASE WHEN j.status = 'running' THEN j.claimed_at
-        WHEN j.status IN ('queued', 'held') THEN j.available_at ELSE j.finished_at END
+# What Python has no instant for was read as the nearest one.
+AS_SEEN = f"""%(seen_statuses)s::text[] IS NULL OR (
+      j.status, j.priority, least(greatest(CASE WHEN j.status = 'running' THEN j.claimed_at
+        WHEN j.status IN ('queued', 'held') THEN j.available_at ELSE j.finished_at END,
+        timestamptz '{EARLIEST.isoformat()}'), timestamptz '{LATEST.isoformat()}')
     ) = (
       (%(seen_statuses)s::text[])[array_position(%(ids)s::bigint[], j.id)],
       (%(seen_priorities)s::smallint[])[array_position(%(ids)s::bigint[], j.id)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import queries, transitions
@@ -124,3 +125,18 @@ def test_a_form_that_does_not_say_what_it_showed_is_refused(
     many = console.post("/jobs/bulk", verb="cancel", id=str(job.id), seen=seen)
     assert many.status_code == 400
     assert events_of(session, job.id) == ["enqueued"]
+
+
+@pytest.mark.postgresql("instants that Python has not")
+@pytest.mark.parametrize("due", ["infinity", "-infinity", "0044-03-15 BC", "12000-01-01"])
+def test_a_due_time_that_python_has_not_is_seen_as_the_nearest(
+    console: Console, session: Session, due: str
+) -> None:
+    job_id = make_job(session).id
+    session.execute(sa.text(f"UPDATE jobs SET available_at = '{due}'"))
+    session.commit()
+    form = fields(console.get(f"/jobs/{job_id}/cancel"))
+
+    answer = console.click(f"/jobs/{job_id}/cancel", **form)
+
+    assert "Cancelled 1 job." in words(answer.text)

@@ -175,6 +175,8 @@ document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
 const isForm = (ctx) => ctx.response?.headers.has("Queue-Form");
 document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
   if (!dialog.contains(ctx.sourceElement) || isForm(ctx)) return;
+  // To the sign-in, which says that nothing was done: a refresh would lead there without a word of it.
+  if (ctx.response.headers.has("HX-Redirect")) return;
   giveUp();
   refreshNow();
 });

@@ -158,6 +158,8 @@ def test_whatever_is_pressed_after_a_session_has_ended_leads_to_the_sign_in_and_
     if act == "bulk":
         jobs.locator(f"#job-{failed_job} input[name=id]").check()
     jobs.context.clear_cookies()
+    refreshes: list[str | None] = []
+    jobs.on("request", lambda request: refreshes.append(request.headers.get("hx-target")))
 
     if act == "retry":
         jobs.locator("dialog form button.button--main").click()
@@ -171,6 +173,7 @@ def test_whatever_is_pressed_after_a_session_has_ended_leads_to_the_sign_in_and_
     heading = jobs.get_by_role("heading", name="Sign in")
     expect(heading).to_have_count(1)
     assert jobs.locator("#panel").count() == 0, "nothing is nested"
+    assert "section#panel" not in refreshes, "it would lead there without a word of what was undone"
     undone = jobs.get_by_text("You were signed out, so nothing was done.")
     expect(undone).to_have_count(1 if act == "retry" else 0)
     assert untouched(session, failed_job, waiting_job)

@@ -182,6 +182,14 @@ class CannotDrain(QueueError):
     title = "The worker cannot be asked to drain"
 
 
+class WorkerIsLive(QueueError):
+    """A worker that lives keeps its jobs, unless somebody says that they know it does."""
+
+    code = "worker_is_live"
+    status = 409
+    title = "The worker lives"
+
+
 class IdempotencyConflict(QueueError):
     """The key made something else: ``job_id`` or ``operation``; ``fields`` names what differs."""
 

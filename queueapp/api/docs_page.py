@@ -73,8 +73,10 @@ MODELS = (
     lease_schemas.Defer, lease_schemas.Release,
     operation_model.Operation, operation_schemas.OperationFilter,
     operation_model.OperationsPage, operation_model.OperationSummary,
-    operation_model.JobsCount, switches.HoldAnswer, switches.SwitchAnswer, switches.Switches,
-    verdict.Verdict, workers.DrainAnswer, worker_answers.Workers, worker_answers.Worker,
+    operation_model.JobsCount, switches.HoldAnswer, switches.StopAnswer, switches.SwitchAnswer,
+    switches.Switches,
+    verdict.Verdict, workers.DrainAnswer, workers.ReleaseAnswer,
+    workers.ClaimSeen, worker_answers.Workers, worker_answers.Worker,
     causes.Causes, causes.Cause,
     answers.SystemReport, answers.SystemReading,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who is at work; and asking one of them to drain."""
+"""Who is at work; asking one of them to drain, and taking from a dead one what it holds."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Annotated
 from flask import Blueprint, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from queueapp.api.acting_schemas import Reason
+from queueapp.api.acting_schemas import Reason, Seen
 from queueapp.api.contract import REPLAYED, Answer, Body, Example, Part, contract
 from queueapp.api.describe import instant, json_answer
 from queueapp.api.reading import read_model
-from queueapp.api.schemas import _Body, _not_blank, _says
+from queueapp.api.schemas import _NOT_SENT, _Body, _not_blank, _says
 from queueapp.api.worker_answers import Worker, Workers, listed, told
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.errors import CannotDrain, WorkerNotFound
+from queueapp.errors import CannotDrain, WorkerIsLive, WorkerNotFound
 from queueapp.extensions import db
-from queueapp.jobs import control, draining, queries, workers
+from queueapp.jobs import control, draining, queries, transitions, workers
 from queueapp.jobs.presence import Connections
 from queueapp.roll import read_roll
 
@@ -41,6 +41,36 @@ class DrainAnswer(BaseModel):
     by: Annotated[str, _says("Who asked first.")]
     since: Annotated[datetime, _says("When.")]
     reason: Annotated[str | None, _says("Why.")]
+
+
+class ClaimSeen(_Body):
+    """One claim, as its job showed it."""
+
+    job_id: Annotated[int, Field(ge=1, lt=2**63, description="The job.")]
+    claimed_at: Annotated[Seen, _says("Its `claimed_at`: it tells claims apart.")]
+
+
+class ReleaseClaimsBody(_Body):
+    """Which claims are taken from a worker, and why."""
+
+    claims: Annotated[
+        list[ClaimSeen],
+        Field(
+            min_length=1, max_length=workers.MOST_HELD, description="The claims that you have seen."
+        ),
+    ]
+    alive: Annotated[
+        bool, _says("Also from a worker that lives, for all that is known: it goes on with them.")
+    ] = False
+    reason: Annotated[Reason, _says("Why; kept in the ledger.")] = _NOT_SENT
+
+
+class ReleaseAnswer(BaseModel):
+    """What was taken."""
+
+    worker: Annotated[str, _says("Its name.")]
+    released: Annotated[list[int], _says("The jobs that were taken: they wait again, or ended.")]
+    left: Annotated[int, _says("How many of the claims were not there any more.")]
 
 
 @bp.get("")
@@ -113,3 +143,49 @@ def drain(worker: str) -> Response:
     assert asked is not None
     said = {"worker": worker, "by": asked.actor, "since": instant(asked.at), "reason": asked.reason}
     return json_answer(said, 200, headers)
+
+
+@bp.post("/<worker>/release")
+@permits(Permission.ACT)
+@contract(
+    Part.ACT,
+    {200: Answer("What was taken.", ReleaseAnswer)},
+    body=Body(ReleaseClaimsBody),
+    refuses=(WorkerNotFound, WorkerIsLive),
+    more="Name the claims that you have seen, as `GET /api/jobs?worker=…` shows them: what it has"
+    " claimed since stays with it. Each job runs again at once; with no attempt left it has failed,"
+    " and one that was asked to stop is cancelled. If the worker lives after all they run twice.",
+    examples=(
+        Example(
+            "All that it held.",
+            json={
+                "claims": [{"job_id": 1, "claimed_at": "2030-01-31T08:00:00.000000Z"}],
+                "reason": "its machine burnt down",
+            },
+        ),
+    ),
+)
+def release(worker: str) -> Response:
+    """Take from a dead worker the jobs that it holds."""
+    body, session = read_model(ReleaseClaimsBody), db.session()
+    queries.bound_reads(session)
+    is_dead = read_roll(session).known(worker).is_dead
+    # The reading's bounds are not those of the move.
+    session.rollback()
+    if not (is_dead or body.alive):
+        raise WorkerIsLive(
+            "nothing was released: the worker lives, as far as is known, so it would go on with its"
+            " jobs while others begin them; cancel its jobs, stop it, or send alive: true"
+        )
+    claims = {one.job_id: one.claimed_at for one in body.claims}
+    moved = transitions.release_claims(
+        session,
+        claims,
+        holder=worker,
+        actor=current_principal().actor,
+        reason=body.reason,
+        via="api",
+    )
+    session.commit()
+    ids = [one.id for one in moved]
+    return json_answer({"worker": worker, "released": ids, "left": len(claims) - len(ids)})

@@ -48,7 +48,8 @@ WORDS = {
     "hold": Words("Hold", "Holding", "held", "They keep their place, and nothing starts them."),
     "unhold": Words("Unhold", "Unholding", "unheld", "They are back in the line."),
     "reschedule": Words(
-        "Reschedule", "Rescheduling", "rescheduled", "Their place in the line changes."
+        "Reschedule", "Rescheduling", "rescheduled",
+        "Their place in the line changes. Spread, each has a moment of its own within that time.",
     ),
     "run-now": Words(
         "Run now", "Running now", "made due", "They are due at once; their priority stays."

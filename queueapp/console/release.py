@@ -26,7 +26,7 @@ from queueapp.console.workers import (
     story_of,
     worker_asked_for,
 )
-from queueapp.errors import BadRequest, QueueError
+from queueapp.errors import BadRequest, WorkerIsLive
 from queueapp.extensions import db
 from queueapp.jobs import queries, transitions, workers
 from queueapp.jobs.queries.bounds import LARGEST_ID
@@ -35,14 +35,6 @@ from queueapp.jobs.workers import Attendance, State
 from queueapp.roll import read_roll
 
 _CLAIM = re.compile(r"(\d{1,19})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)", re.ASCII)
-
-
-class WorkerIsLive(QueueError):
-    """A worker that lives keeps its jobs unless somebody says that they know it does."""
-
-    code = "worker_is_live"
-    status = 409
-    title = "The worker lives"
 
 
 @bp.get("/workers/release")

@@ -51,6 +51,7 @@ API = {
     ("GET", "/api/workers"): "viewer operator admin",
     ("GET", "/api/workers/<worker>"): "viewer operator admin",
     ("POST", "/api/workers/<worker>/drain"): "operator admin",
+    ("POST", "/api/workers/<worker>/release"): "operator admin",
     ("GET", "/api/stats"): "viewer operator admin",
     ("GET", "/metrics"): "viewer operator admin",
     ("GET", "/api/system"): "viewer operator admin",

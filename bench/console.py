@@ -24,7 +24,7 @@ from bench.tables import number, table
 # What all tabs read alike serves for two seconds; the server closes an idle connection after two.
 STALE_S, _IDLE_S = 2.3, 1.0
 HEAD = ("address", "status", "KB", "first", "least", "median", "most", "304 least", "304 median")
-_PANEL = {"HX-Request": "true", "HX-Request-Type": "partial", "HX-Target": "section#panel"}
+PANEL = {"HX-Request": "true", "HX-Request-Type": "partial", "HX-Target": "section#panel"}
 _STATUSES = (
     "queued", "running", "succeeded", "failed", "cancelled", "held", "due", "scheduled", "retrying",
 )  # fmt: skip
@@ -158,7 +158,7 @@ def measure(client: Client, path: str, rounds: int, pause_s: float) -> Figures:
         took, answer, body = client.ask(path)
         found.again.append(took)
     found.status, found.size = answer.status, len(body)
-    _, answer, _ = client.ask(path, **_PANEL)
+    _, answer, _ = client.ask(path, **PANEL)
     if tag := answer.headers["HX-PTag"]:
         found.polls = _polls(client, path, tag, rounds)
     return found
@@ -168,7 +168,7 @@ def _polls(client: Client, path: str, tag: str, rounds: int) -> list[float]:
     """How long it takes to say that nothing is new; none of them where there always is."""
     taken = []
     for _ in range(3 * rounds):
-        took, answer, _ = client.ask(path, **_PANEL, **{"HX-PTag": tag})
+        took, answer, _ = client.ask(path, **PANEL, **{"HX-PTag": tag})
         if answer.status == 304:
             taken.append(took)
         tag = answer.headers["HX-PTag"] or tag

@@ -26,7 +26,7 @@ from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import Page, WaitingCounts
+from queueapp.jobs.queries import Page, View, WaitingCounts
 from queueapp.jobs.status import Status
 
 ROWS = 50
@@ -184,9 +184,4 @@ def _of_all(known: Counts | None, *, begun: bool) -> dict[str, str]:
     if known.depths.value is None:
         return found
     waiting = WaitingCounts.of(known.depths.value)
-    more = "+" if waiting.retrying_is_least else ""
-    return found | {
-        "due": count(waiting.due),
-        "scheduled": count(waiting.scheduled),
-        "retrying": count(waiting.retrying) + more,
-    }
+    return found | {name: at_least(getattr(waiting, name)) for name in View}

@@ -30,13 +30,14 @@ def stats() -> Response:
     queries.bound_reads(session)
     depths = queries.depth_by_priority(session)
     counts = queries.status_counts(session, depths=depths)
+    due = WaitingCounts.of(depths).due
     now = queries.database_now(session)
     oldest = min((depth.oldest_at for depth in depths if depth.oldest_at), default=None)
     return json_answer(
         {
             "as_of": instant(now),
             "status": {status.value: _counted(count) for status, count in counts.items()},
-            "due": _counted(WaitingCounts.of(depths).due),
+            "due": {"count": due.count, "more": due.capped},
             "oldest_due_at": None if oldest is None else instant(oldest),
             "oldest_due_age_s": None
             if oldest is None

@@ -31,7 +31,7 @@ _STOPPED = {
 def init_app(app: Flask) -> None:
     """Make the functions known to templates, and let no text in them hide or turn others."""
     app.jinja_env.finalize = visible
-    for function in (age, count, cut, duration, elapsed, event_words, iso, plural, rate,
+    for function in (age, at_least, count, cut, duration, elapsed, event_words, iso, plural, rate,
                      reason_words, pretty, size, visible):  # fmt: skip
         app.jinja_env.filters[function.__name__] = function
     app.jinja_env.filters |= {
@@ -125,11 +125,15 @@ def duration(milliseconds: Any) -> str:
     return elapsed(milliseconds / 1000)
 
 
-def count(number: int | None) -> str:
-    """A bounded count: ``1,234``, ``10,000+`` past the bound, ``–`` when it is not known."""
+def count(number: int | None, most: int | None = None, *, is_least: bool = False) -> str:
+    """A bounded count: ``1,234``, ``10,000+`` past the bound, ``–`` when it is not known.
+
+    ``most``: another bound; ``is_least``: there may be more.
+    """
     if number is None:
         return UNKNOWN
-    return f"{COUNT_LIMIT:,}+" if number > COUNT_LIMIT else f"{number:,}"
+    bound = COUNT_LIMIT if most is None else most
+    return f"{min(number, bound):,}{'+' if is_least or number > bound else ''}"
 
 
 def at_least(found: Counted) -> str:

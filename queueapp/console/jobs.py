@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -26,7 +27,7 @@ from queueapp.errors import DatabaseUnavailable
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import Switch, scope_of
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import Page, WaitingCounts
+from queueapp.jobs.queries import Page, View, WaitingCounts
 from queueapp.jobs.status import Status
 
 ROWS = 50
@@ -115,7 +116,7 @@ def _context(
         "kind": criteria.where.kind,
         "as_json": jobs_as_json(criteria.where),
         "holds_shown": HOLDS_SHOWN,
-        **_numbers(session, criteria, known, begun=begun),
+        **_numbers(session, criteria, known, rows, begun=begun),
         "scan_limit": queries.SCAN_LIMIT,
         "rows_limit": ROWS,
     }  # fmt: skip
@@ -158,11 +159,12 @@ def _newer_count(session: Session, criteria: Criteria, place: Place) -> int:
 
 
 def _numbers(
-    session: Session, criteria: Criteria, known: Counts | None, *, begun: bool
+    session: Session, criteria: Criteria, known: Counts | None, rows: list[Row], *, begun: bool
 ) -> dict[str, Any]:
     """What stands beside the tabs: how many jobs of the same filter each of them would list.
 
-    ``cut``: only some of the jobs were looked at, so that there may be more.
+    ``cut``: only some of the jobs were looked at, so that there may be more; the ``rows`` that are
+    shown may be others, and are there for certain.
     """
     nothing = dict.fromkeys(TABS, UNKNOWN)
     if criteria.problems:
@@ -170,8 +172,23 @@ def _numbers(
     if not criteria.narrows_within:
         return {"numbers": nothing | _of_all(known, begun=begun), "numbers_cut": False}
     split = tried(session, queries.split_jobs, criteria.where).value
-    numbers = {name: at_least(split.of(name)) for name in TABS} if split else nothing
-    return {"numbers": numbers, "numbers_cut": split is not None and bool(split.capped)}
+    if split is None:
+        return {"numbers": nothing, "numbers_cut": False}
+    shown = _shown(rows, criteria)
+    found = {name: split.of(name) for name in TABS}
+    numbers = {
+        name: at_least(replace(one, count=max(one.count, shown[name])) if one.capped else one)
+        for name, one in found.items()
+    }
+    return {"numbers": numbers, "numbers_cut": bool(split.capped)}
+
+
+def _shown(rows: list[Row], criteria: Criteria) -> Counter[str]:
+    """How many jobs of each tab the page itself shows."""
+    shown = Counter(row.job.status for row in rows)
+    if len(criteria.statuses) == 1:
+        shown[criteria.statuses[0]] = len(rows)
+    return shown
 
 
 def _of_all(known: Counts | None, *, begun: bool) -> dict[str, str]:
@@ -184,9 +201,4 @@ def _of_all(known: Counts | None, *, begun: bool) -> dict[str, str]:
     if known.depths.value is None:
         return found
     waiting = WaitingCounts.of(known.depths.value)
-    more = "+" if waiting.retrying_is_least else ""
-    return found | {
-        "due": count(waiting.due),
-        "scheduled": count(waiting.scheduled),
-        "retrying": count(waiting.retrying) + more,
-    }
+    return found | {name: at_least(getattr(waiting, name)) for name in View}

@@ -13,7 +13,7 @@ from queueapp import handlers
 from queueapp.auth import Permission, permits
 from queueapp.config import Settings
 from queueapp.console import banner
-from queueapp.console.answers import answer
+from queueapp.console.answers import answer, in_history
 from queueapp.console.blueprint import bp
 from queueapp.console.filters import UNKNOWN, count
 from queueapp.console.inventory import NUMBERS, Look, look_at_kinds, shared_kinds
@@ -32,6 +32,8 @@ from queueapp.jobs.verdict.minutes import Minute, quantile_s
 from queueapp.spelling import closest
 
 KINDS_SHOWN = 300
+# Of more, a part of the name can be asked for.
+KINDS_AT_A_GLANCE = 20
 WORKERS_SHOWN = 5
 
 
@@ -79,15 +81,20 @@ def known_kind(kind: str) -> str:
 @bp.get("/kinds")
 @permits(Permission.READ)
 def kinds() -> Response:
-    """Show every kind that is known here, or has jobs, those on hold first."""
-    look, problems = look_at_kinds(), problems_of(request.args)
-    return answer(
+    """Show every kind that is known here, or has jobs, those on hold first.
+
+    ``name``: only those with this in their names.
+    """
+    look, part = look_at_kinds(), request.args.get("name", "").strip()
+    problems = problems_of(request.args, ["name"])
+    response = answer(
         "kinds",
         as_of=look.pulse.now,
         mark=look.mark,
-        context=lambda: {"problems": problems, **_of_all(look)},
+        context=lambda: {"part": part, "problems": problems, **_of_all(look, part)},
         is_shared=True,
     )
+    return in_history(response, lambda: url_for(".kinds", name=part or None))
 
 
 @bp.get("/kinds/<kind>")
@@ -137,11 +144,18 @@ def workers_of(facts: Facts | None, kind: str) -> Sequence[Worker]:
     return [worker for worker in live if worker.slots and kind in worker.kinds]
 
 
-def _of_all(look: Look) -> Mapping[str, Any]:
-    rows = [row_of(look, name) for name in dict.fromkeys(names_of(look))]
+def _of_all(look: Look, part: str) -> Mapping[str, Any]:
+    names = list(dict.fromkeys(names_of(look)))
+    # Kinds are written in lower case.
+    rows = [row_of(look, name) for name in names if part.lower() in name]
     rows.sort(key=lambda row: (row.hold is None, row.kind))
+    tallies = (getattr(look, name).value for name in NUMBERS)
     return {
         "rows": rows[:KINDS_SHOWN],
+        "found": len(rows),
+        "known": len(names),
+        "more_known": any(tally is not None and tally.more_kinds for tally in tallies),
+        "is_long": len(names) > KINDS_AT_A_GLANCE,
         "left_out": len(rows[KINDS_SHOWN:]),
         "on_hold": sum(row.hold is not None for row in rows),
         **_bounds(look),

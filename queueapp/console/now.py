@@ -19,6 +19,7 @@ from queueapp.console.charts import NAMES, STACK, chart_of, share
 from queueapp.console.overview import Overview
 from queueapp.console.readings import Reading
 from queueapp.console.remedies import remedies
+from queueapp.jobs import queries
 from queueapp.jobs.queries import PriorityDepth, WaitingCounts
 from queueapp.jobs.status import FINAL, Status
 from queueapp.jobs.verdict import Facts, Numbers
@@ -85,6 +86,7 @@ def _context(seen: Overview, look: Look, old: str | None) -> Mapping[str, Any]:
         "expected": facts.expected_workers if facts else 0,
         "priorities": (depths.value or [])[:_PRIORITIES_SHOWN],
         "more_priorities": len((depths.value or [])[_PRIORITIES_SHOWN:]),
+        "is_cut": queries.priorities_are_cut(depths.value or []),
         "waiting": _waiting(depths),
         "oldest": _oldest(depths),
         "chart": _chart(look, seen),
@@ -145,7 +147,7 @@ def _oldest(depths: Reading[list[PriorityDepth]]) -> PriorityDepth | None:
 def _open_scale(seen: Overview) -> int:
     """The largest number of unfinished jobs in one row: the full length of a bar."""
     waiting = _waiting(seen.depths).value
-    numbers = [waiting.due, waiting.scheduled] if waiting else []
+    numbers = [waiting.due.count, waiting.scheduled.count] if waiting else []
     counts: dict[Status, int] = seen.counts.value or {}
     numbers += [number for status, number in counts.items() if status not in FINAL]
     return max(numbers, default=0)

@@ -191,10 +191,10 @@ def _context(
     trials: list[operations.Trial] = []
     if made.canary is not None:
         trials = operations.trials_of(session, made.id, made.canary, planned_at=made.planned_at)
-    ids: list[int] = []
+    first: operations.Sample | None = None
     if made.state == "planned":
-        ids = tried(session, operations.sample_of, made, SAMPLE).value or []
-    sample = queries.heads_of(session, ids)
+        first = tried(session, operations.sample_of, made, SAMPLE).value
+    sample = queries.heads_of(session, first.ids) if first else []
     fates = fates_of(session, made)
     undone = (tried(session, operations.undone_of, [made]).value or {}).get(made.id, Undone())
     alike = list_of(made.asked) if made.undoes is None else None
@@ -223,6 +223,7 @@ def _context(
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
         "again_url": _again(made),
         "sample": [(job, shown_status(job, now)) for job in sample],
+        "sample_cut": first is not None and not first.whole,
         "trials": [(trial, _standing(trial, now)) for trial in trials],
         "drives": drives,
         "may_move": _may_move(made, now),

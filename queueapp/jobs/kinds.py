@@ -82,12 +82,14 @@ _LATE = timedelta(seconds=LATE_S + 60)
 class Tally:
     """Jobs by kind. ``is_cut``: there are more than were looked at, so each number is a least.
 
-    ``most``: a number above it says that there are more.
+    ``most``: a number above it says that there are more. ``more_kinds``: there may be others, with
+    fewer jobs.
     """
 
     jobs: Mapping[str, int] = field(default_factory=dict)
     is_cut: bool = False
     most: int = COUNT_LIMIT
+    more_kinds: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,13 @@ def failed(database: Database) -> Tally:
 def held(database: Database) -> Tally:
     """The jobs held for their kinds, each kind counted up to a bound: the lower, the more kinds.
 
-    Jobs held one by one are in no index, and not counted.
+    Jobs held by themselves are not counted: no hold of a kind moves them.
     """
     kinds = [row.kind for row in run(database, holds.HELD_KINDS)][:MOST_KINDS]
     most = min(COUNT_LIMIT, max(LEAST_COUNTED, SCAN_LIMIT // max(1, len(kinds))))
     rows = run(database, _HELD, kinds=kinds, bound=most + 1) if kinds else ()
-    return Tally({row.kind: row.jobs for row in rows}, most=most)
+    jobs = {row.kind: row.jobs for row in rows}
+    return Tally(jobs, most=most, more_kinds=len(kinds) >= MOST_KINDS)
 
 
 def last_hour(database: Database, now: datetime) -> Hour:
@@ -152,7 +155,9 @@ def last_hour(database: Database, now: datetime) -> Hour:
 
 def _tally(database: Database, statement: str, bound: int) -> Tally:
     rows: Any = run(database, statement, bound=bound + 1, most=MOST_KINDS)
-    return Tally({row.kind: row.jobs for row in rows}, bool(rows) and rows[0].total > bound)
+    jobs = {row.kind: row.jobs for row in rows}
+    is_cut = bool(rows) and rows[0].total > bound
+    return Tally(jobs, is_cut, more_kinds=len(jobs) >= MOST_KINDS)
 
 
 def _minute(parts: Mapping[str, Mapping[str, Any]], since: datetime, upto: datetime) -> Minute:

@@ -24,7 +24,7 @@ from queueapp.jobs.database import run
 from queueapp.jobs.metrics import FAMILIES, Family, Sample, measuring
 from queueapp.jobs.metrics.samples import JOB_EVENTS, READINGS
 from queueapp.jobs.minute_totals import OTHER
-from queueapp.jobs.queries import bound_reads
+from queueapp.jobs.queries import bound_reads, priorities
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.verdict import RULES
 from tests.applications import NOWHERE, application
@@ -87,6 +87,21 @@ def test_the_numbers_are_the_databases(client: FlaskClient, scene: Scene) -> Non
     assert found["queue_claim_pages"] == 17
     assert 10 <= found["queue_statistics_age_seconds"] < 40
     assert (found["queue_schema_ok"], found["queue_readings_failed"]) == (1, 0)
+
+
+def test_due_jobs_at_lower_priorities_than_were_looked_at_are_told(
+    client: FlaskClient, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priorities, "MOST_PRIORITIES", 2)
+    for priority in range(5):
+        make_job(scene.session, priority=priority)
+    scene.session.commit()
+
+    found = scrape(client)
+
+    assert (found["queue_due"], found.of("queue_capped", count="due")) == (3, 1)
+    assert found.of("queue_reading_ok", reading="line") == 0
+    assert found.of("queue_jobs", status="queued") == 5
 
 
 def test_what_nobody_has_counted_of_late_is_no_number(client: FlaskClient, scene: Scene) -> None:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
+from queueapp.jobs.queries import priorities
 from queueapp.jobs.status import Status
 from tests.api.conftest import body, problem
 from tests.applications import application
@@ -76,6 +77,20 @@ def test_counts_stop_at_their_bound(
     session.commit()
 
     assert body(client.get("/api/stats"))["status"]["queued"] == {"count": 2, "more": True}
+
+
+def test_due_jobs_at_lower_priorities_than_were_looked_at_may_be_more(
+    client: FlaskClient, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priorities, "MOST_PRIORITIES", 2)
+    for priority in range(5):
+        make_job(session, priority=priority)
+    session.commit()
+
+    stats = body(client.get("/api/stats"))
+
+    assert stats["due"] == {"count": 3, "more": True}
+    assert stats["status"]["queued"] == {"count": 5, "more": False}
 
 
 def test_a_ready_database_is_reported_with_its_schema(client: FlaskClient) -> None:

@@ -88,6 +88,7 @@ def paths(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         f"/workers/drain?worker={running.locked_by}",
         "/system",
         "/kinds",
+        "/kinds?name=.",
         f"/kinds/{'a' * 60}.long",
         f"/kinds/{'a' * 60}.long/hold",
         f"/kinds/{'a' * 60}.long/unhold",

@@ -18,7 +18,7 @@ from queueapp.handlers import registry
 from queueapp.jobs import control, kinds, queries, transitions
 from queueapp.jobs.models import Job
 from queueapp.jobs.status import Status
-from tests.console.conftest import Console, words
+from tests.console.conftest import PANEL, Console, words
 from tests.console.hostile import TEXT
 from tests.factories import make_job
 from tests.scenes import ECHO, Scene
@@ -67,7 +67,7 @@ def test_what_the_list_has_no_room_for_is_counted_and_found_by_a_part_of_its_nam
     page = words(console.get("/kinds"))
 
     assert f"3 of {number} kinds, those on hold first" in page
-    assert f"and {number - 3} kinds more: the box at the top finds them" in page
+    assert f"and {number - 3} kinds more: filter by a part of the name" in page
     answer = console.client.get("/go?q=ST.OF")
     assert (answer.status_code, answer.location) == (302, "/kinds/zz.last.of.all")
 
@@ -165,6 +165,76 @@ def test_counts_stop_at_a_bound_and_say_so(
     assert row_of(page, ECHO).startswith(f"{ECHO} 2+ 0 2+ 0")
     # Not among those looked at: it may have some.
     assert row_of(page, "demo.fail").startswith("demo.fail 0+ 0 0 0")
+
+
+def kinds_on(page: str) -> list[str]:
+    return re.findall(r'<tr id="kind-([^"]+)"', page)
+
+
+@pytest.fixture
+def many(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """More kinds than a page shows."""
+    monkeypatch.setattr("queueapp.console.kinds.KINDS_SHOWN", 5)
+    monkeypatch.setattr("queueapp.console.kinds.KINDS_AT_A_GLANCE", 5)
+    names = [f"zz.kind{n}" for n in range(8)]
+    for name in names:
+        make_job(session, kind=name)
+    session.commit()
+    return names
+
+
+def test_more_kinds_than_are_shown_are_told_at_the_head_and_found_by_a_part_of_the_name(
+    console: Console, many: list[str]
+) -> None:
+    known = len(handlers.kinds()) + len(many)
+
+    all_of_them = console.get("/kinds")
+    some = console.get("/kinds?name=+ZZ.kind7+")
+    several = console.get("/kinds?name=zz.")
+    none = console.get("/kinds?name=%3Cb%3E")
+
+    assert f"5 of {known} kinds, those on hold first. No minute" in words(all_of_them)
+    assert len(kinds_on(all_of_them)) == 5
+    assert f"and {known - 5} kinds more: filter by a part of the name" in words(all_of_them)
+    # It works without scripts.
+    assert '<form id="filter" class="filter" method="get" action="/kinds"' in all_of_them
+    assert kinds_on(some) == ["zz.kind7"]
+    assert f"1 of {known} kinds has “ZZ.kind7” in the name" in words(some)
+    assert kinds_on(several) == many[:5]
+    assert f"8 of {known} kinds have “zz.” in the name, 5 of them here" in words(several)
+    assert f"None of {known} kinds has “<b>” in its name. All kinds" in words(none)
+    assert 'name="name" value="&lt;b&gt;"' in none
+
+
+def test_a_part_of_a_name_that_is_given_twice_matches_nothing(
+    console: Console, many: list[str]
+) -> None:
+    page = console.get("/kinds?name=zz&name=demo")
+
+    assert "Only one name can be asked for, not “zz” and “demo”." in words(page)
+    assert kinds_on(page) == []
+
+
+def test_the_filter_of_kinds_comes_with_many_kinds_and_moves_on_in_the_history(
+    console: Console, session: Session
+) -> None:
+    asked = {**PANEL, "HX-Source": "form#filter"}
+
+    assert 'id="filter"' not in console.get("/kinds")
+    answer = console.client.get("/kinds?name=+demo+", headers=asked)
+
+    assert answer.headers["HX-Push-Url"] == "/kinds?name=demo"
+    assert kinds_on(answer.text) == [one for one in sorted(
+        kind.kind for kind in handlers.kinds()) if "demo" in one]  # fmt: skip
+
+
+def test_kinds_that_no_look_can_name_all_of_are_at_least_so_many(
+    console: Console, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "MOST_KINDS", 3)
+
+    known = len(handlers.kinds()) + 3
+    assert f"5 of at least {known} kinds, those on hold first." in words(console.get("/kinds"))
 
 
 @pytest.mark.postgresql("statement_timeout")

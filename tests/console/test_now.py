@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.console.frame import icon_url
 from queueapp.jobs import control, minute_stats, queries, transitions
-from queueapp.jobs.queries import depth
+from queueapp.jobs.queries import depth, priorities
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.verdict import Level, statements
 from tests.applications import application
@@ -312,6 +312,25 @@ def test_counting_stops_at_its_bound_and_says_so(
     session.commit()
 
     assert "due now 2+" in words(console.get("/"))
+
+
+def test_what_waits_at_lower_priorities_than_were_looked_at_is_not_left_out_silently(
+    console: Console, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priorities, "MOST_PRIORITIES", 9)
+    for priority in range(12):
+        make_job(scene.session, priority=priority)
+    scene.due(100, priority=-1)
+
+    first, tabs = words(console.get("/")), words(console.get("/jobs"))
+    question = words(console.get("/pause"))
+
+    assert "due now 10+ – scheduled , – to be retried" in first
+    assert "lower priorities were not looked at" in first
+    assert "and at least 2 lower priorities" in first
+    assert "line: jobs wait at more than the 9 highest priorities" in first
+    assert "queued 13 due 10+ scheduled – retrying –" in tabs
+    assert "10+ are due now" in question
 
 
 @pytest.mark.postgresql("statement_timeout")

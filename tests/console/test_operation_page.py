@@ -15,11 +15,12 @@ from queueapp.console import operations as views
 from queueapp.jobs import operations, transitions
 from queueapp.jobs.claim import Claim
 from queueapp.jobs.models import Job, JobEvent
-from queueapp.jobs.operations import driver
+from queueapp.jobs.operations import driver, planning, walk
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.console.conftest import PANEL, Console, job_ids, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
+from tests.jobs.test_filters import operate
 
 
 @pytest.fixture
@@ -53,6 +54,52 @@ def script(console: Console, path: str, **form: str) -> Any:
     return console.client.post(path, data=form, headers=PANEL)
 
 
+def sample(page: str) -> list[int]:
+    """The jobs of a plan that are shown before it begins."""
+    return [int(found) for found in re.findall('id="sample-([0-9]+)"', page)]
+
+
+def test_the_first_jobs_of_a_plan_are_sought_on_behind_the_first_rows(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "find_candidates", lambda *_: None)
+    monkeypatch.setattr(walk, "SCAN_LIMIT", 2)
+    plan(session, 1)
+    for _ in range(5):
+        make_job(session)
+    address, last = plan(session, 3)
+
+    monkeypatch.setattr(planning, "SAMPLE_S", 60.0)
+    whole = console.get(address)
+    monkeypatch.setattr(planning, "SAMPLE_S", -1.0)
+    cut = console.get(address)
+
+    assert (len(sample(whole)), sample(whole)[1:]) == (4, last)
+    assert "found in a look" not in words(whole)
+    assert len(sample(cut)) == 1
+    assert "No more than these were found in a look of half a second" in words(cut)
+
+
+def test_the_first_jobs_of_an_undo_are_sought_on_behind_the_first_batch(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BATCH", 1)
+    ids = [make_job(session).id for _ in range(3)]
+    session.commit()
+    made = operate(session, "cancel", JobFilter(kind="demo.echo"))
+    found = operations.survey_undo(session, made)
+    address = operations.plan(session, found, how={}, actor="user:ana", reason="wrong").id
+    session.commit()
+
+    monkeypatch.setattr(planning, "SAMPLE_S", 60.0)
+    whole = console.get(f"/operations/{address}")
+    monkeypatch.setattr(planning, "SAMPLE_S", -1.0)
+    cut = console.get(f"/operations/{address}")
+
+    assert (sample(whole), sample(cut)) == (ids, ids[:1])
+    assert "No more than these were found" in words(cut)
+
+
 def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Session) -> None:
     address, ids = plan(session, 12)
 
@@ -64,7 +111,7 @@ def test_a_plan_is_shown_with_its_numbers_and_asks(console: Console, session: Se
         "user:ana", "Leave as it is",
     ):  # fmt: skip
         assert wanted in text, wanted
-    assert [int(found) for found in re.findall('id="sample-([0-9]+)"', page)] == ids[:10]
+    assert sample(page) == ids[:10]
     assert 'href="/jobs?status=failed&amp;kind=demo.echo"' in page
     assert f'href="/api{address}"' in page
     assert 'name="count"' not in page

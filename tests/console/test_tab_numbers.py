@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from queueapp.jobs.models import Job
-from queueapp.jobs.queries import JobFilter, candidates, counting, split_jobs
+from queueapp.jobs.queries import JobFilter, candidates, counting, listing, split_jobs
 from queueapp.jobs.status import Status
 from tests.console.conftest import Console, job_ids, words
 from tests.factories import make_job
@@ -96,7 +96,8 @@ def test_a_filter_that_no_job_can_match_has_no_numbers(console: Console, session
 def test_where_not_all_were_looked_at_they_say_so(
     console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "SCAN_LIMIT", 3)
+    for module in (counting, listing):
+        monkeypatch.setattr(module, "SCAN_LIMIT", 3)
     for status in (Status.FAILED, Status.SUCCEEDED, Status.FAILED, Status.FAILED):
         make_job(session, status, kind="mail.send")
     session.commit()
@@ -105,6 +106,26 @@ def test_where_not_all_were_looked_at_they_say_so(
 
     assert numbers(page) | {"failed": "2+", "succeeded": "1+", "queued": "–"} == numbers(page)
     assert "Numbers with a + are of the newest" in words(page)
+
+
+def test_a_tab_says_no_less_than_its_own_list_shows(
+    console: Console, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index of the status leads the list to jobs that are older than those counted."""
+    monkeypatch.setattr(counting, "SCAN_LIMIT", 2)
+    for status in (Status.FAILED,) * 3 + (Status.HELD,) + (Status.QUEUED,) * 2:
+        make_job(session, status, producer="admin")
+    make_job(session, producer="admin", available_at=LATER)
+    make_job(session), make_job(session)
+    session.commit()
+
+    failed = numbers(console.get("/jobs?producer=admin&status=failed"))
+    two = numbers(console.get("/jobs?producer=admin&status=failed&status=held"))
+    scheduled = numbers(console.get("/jobs?producer=admin&status=scheduled"))
+
+    assert (failed["failed"], failed["held"]) == ("3+", "–")
+    assert (two["failed"], two["held"]) == ("3+", "1+")
+    assert (scheduled["queued"], scheduled["scheduled"], scheduled["due"]) == ("1+", "1+", "–")
 
 
 def test_what_failed_alike_is_counted_however_old(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries import (
     SCAN_LIMIT,
     ActFilter,
+    Counted,
     EventFilter,
     JobFilter,
     PayloadField,
@@ -24,13 +26,17 @@ from queueapp.jobs.queries import (
     candidates,
     ledger,
     listing,
+    priorities,
 )
 from queueapp.jobs.queries import depth as depths_of
 from queueapp.jobs.queries.acts import TO_QUEUE
 from queueapp.jobs.queries.ledger import Cursor
 from queueapp.jobs.status import Event, Status
+from queueapp.jobs.verdict.statements import LINE
 from queueapp.jobs.why import why
 from tests.factories import claim_one, make_job, outcome
+from tests.jobs.explain import Prepared
+from tests.jobs.filling import fill
 from tests.jobs.plans import sequential_scans, statements_of
 from tests.jobs.seeds import OPERATION, seed, seed_operation
 
@@ -209,7 +215,7 @@ def test_jobs_held_by_themselves_are_all_counted_and_listed_however_many_are_new
     page = queries.list_jobs(session, where)
 
     assert queries.status_counts(session)[Status.HELD] == 4
-    assert queries.count_jobs(session, where) == queries.Counted(4, capped=False)
+    assert queries.count_jobs(session, where) == Counted(4, capped=False)
     assert (ids(page), page.cut) == ([newest, *held[::-1]], False)
 
 
@@ -221,10 +227,12 @@ def test_what_the_depths_have_counted_is_not_counted_again(
 
     assert queries.status_counts(session, depths=depths) == queries.status_counts(session)
     assert queries.status_counts(session, depths=[])[Status.QUEUED] == 0
-    # Of more priorities it tells nothing.
-    monkeypatch.setattr(depths_of, "_MOST_PRIORITIES", len(depths))
-    assert queries.status_counts(session, depths=depths[:1])[Status.QUEUED] == 1
+    # Where there may be more, it is.
+    short = [replace(one, due=1, scheduled=1, most=0) for one in depths]
+    assert queries.status_counts(session, depths=short)[Status.QUEUED] == 4
+    monkeypatch.setattr(priorities, "MOST_PRIORITIES", len(depths) - 1)
     assert queries.status_counts(session, depths=depths)[Status.QUEUED] == 4
+    assert queries.status_counts(session, depths=depths[:1])[Status.QUEUED] == 1
 
 
 def test_depth_by_priority_splits_due_from_scheduled_and_names_the_oldest(
@@ -242,14 +250,71 @@ def test_depth_by_priority_splits_due_from_scheduled_and_names_the_oldest(
     assert (high.oldest_id, high.oldest_at) == (oldest.id, oldest.available_at)
     assert (low.priority, low.due, low.scheduled, low.retrying) == (0, 0, 2, 1)
     assert low.oldest_id is None
-    assert queries.WaitingCounts.of([high, low]) == queries.WaitingCounts(2, 2, 1, False)
+    assert queries.WaitingCounts.of([high, low]) == queries.WaitingCounts(
+        Counted(2, capped=False), Counted(2, capped=False), Counted(1, capped=False)
+    )
 
 
-@pytest.mark.parametrize(("scheduled", "least"), [(1_000, False), (1_001, True)])
-def test_waiting_counts_say_when_not_all_were_looked_at(scheduled: int, least: bool) -> None:
-    depth = queries.PriorityDepth(0, 0, scheduled, 7, None, None, None)
+@pytest.mark.parametrize(
+    ("due", "scheduled", "more"),
+    [
+        (10_000, 1_000, (False, False, False)),
+        (10_001, 1_001, (True, False, True)),
+        (0, 10_001, (False, True, True)),
+    ],
+)
+def test_waiting_counts_say_when_not_all_were_looked_at(
+    due: int, scheduled: int, more: tuple[bool, ...]
+) -> None:
+    depth = queries.PriorityDepth(0, 10_000, due, scheduled, 7, None, None, None)
+    waiting = queries.WaitingCounts.of([depth])
 
-    assert queries.WaitingCounts.of([depth]).retrying_is_least is least
+    assert (waiting.due.capped, waiting.scheduled.capped, waiting.retrying.capped) == more
+
+
+def test_each_of_many_priorities_is_counted(session: Session) -> None:
+    for priority in range(150):
+        make_job(session, priority=priority - 100)
+    last = make_job(session, priority=-300, available_at=datetime.now(UTC) - SOON)
+    depths = queries.depth_by_priority(session)
+
+    assert [one.priority for one in depths] == [*range(49, -101, -1), -300]
+    assert queries.WaitingCounts.of(depths).due == Counted(151, capped=False)
+    assert (depths[-1].oldest_id, depths[-1].oldest_at) == (last.id, last.available_at)
+    assert queries.status_counts(session, depths=depths)[Status.QUEUED] == 151
+
+
+def test_more_priorities_than_are_looked_at_are_at_least_so_many(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priorities, "MOST_PRIORITIES", 3)
+    for priority in range(6):
+        make_job(session, priority=priority)
+    make_job(session, priority=5, available_at=later())
+    depths = queries.depth_by_priority(session)
+    waiting = queries.WaitingCounts.of(depths)
+
+    assert queries.priorities_are_cut(depths)
+    assert (waiting.due, waiting.scheduled) == (Counted(4, capped=True), Counted(1, capped=True))
+    assert waiting.retrying.capped
+    assert queries.status_counts(session, depths=depths)[Status.QUEUED] == 7
+
+
+@pytest.mark.postgresql("a bound within the statement")
+def test_many_priorities_share_what_one_count_may_read(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [priorities.share_of(n) for n in (0, 1, 100, 1_000)] == [10_000, 10_000, 3_000, 300]
+    of_share = depths_of._DEPTH.replace("300000 /", "4 /")
+    monkeypatch.setattr(depths_of, "_DEPTH", of_share)
+    for priority in (1, 1, 1, 2, 2):
+        make_job(session, priority=priority)
+
+    high, low = queries.depth_by_priority(session)
+
+    assert ((high.most, high.due), (low.most, low.due)) == ((2, 2), (2, 3))
+    assert queries.WaitingCounts.of([high, low]).due == Counted(5, capped=True)
+    assert queries.status_counts(session, depths=[high, low])[Status.QUEUED] == 5
 
 
 def test_failures_and_runners_come_in_their_order(session: Session) -> None:
@@ -551,3 +616,25 @@ def test_a_list_takes_the_same_few_statements_whatever_its_length(
         queries.list_jobs(session, where)
 
     assert len(sent) <= most
+
+
+@pytest.mark.postgresql("what plans read")
+@pytest.mark.parametrize(
+    ("statement", "most"), [(depths_of._DEPTH, 20), (LINE, 15)], ids=["depth", "verdict"]
+)
+def test_a_thousand_priorities_cost_a_few_pages_each_and_more_of_them_nothing(
+    session: Session, statement: str, most: int
+) -> None:
+    queries.bound_reads(session, seconds=10)
+    given = {
+        "priorities": priorities.MOST_PRIORITIES + 1, "kinds": ["demo.echo"], "held": [],
+        "job_timeout": 0, "lately": later() - 24 * SOON, "tomorrow": later() + 24 * SOON,
+    }  # fmt: skip
+    with Prepared(session.connection(), "by_priority", statement) as prepared:
+        fill(session.connection(), priorities.MOST_PRIORITIES, priority="n")
+        all_of_them = prepared.run(**given).reading
+        fill(session.connection(), 2 * priorities.MOST_PRIORITIES, priority="-n")
+        some_of_them = prepared.run(**given).reading
+
+    assert all_of_them < most * priorities.MOST_PRIORITIES
+    assert some_of_them < 1.2 * all_of_them

@@ -17,6 +17,7 @@ from queueapp.jobs.connection_names import connection_name
 from queueapp.jobs.failure import described
 from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.presence import Connections
+from queueapp.jobs.queries import priorities
 from queueapp.jobs.queries.oldest import Transactions
 from queueapp.jobs.queries.oldest import transactions as transactions_of
 from queueapp.jobs.status import Event, Status
@@ -902,6 +903,43 @@ def test_a_low_priority_that_waits_behind_a_flow_starves(scene: Scene) -> None:
     assert f"Priority -5 waits: job {job.id}" in found.first.sentence
     assert "while priority 10 goes on" in found.first.sentence
     assert rules(judged(scene, thresholds=Thresholds(starving=1000))) == ["healthy"]
+
+
+def test_a_low_priority_starves_below_however_many_others(scene: Scene) -> None:
+    scene.worker()
+    scene.ended(5)
+    for priority in range(1, 151):
+        make_job(scene.session, priority=priority)
+    job = scene.due(900)
+
+    found = judged(scene)
+
+    assert rules(found) == ["starving"]
+    assert f"Priority 0 waits: job {job.id}" in found.first.sentence
+
+
+def test_priorities_that_were_not_looked_at_are_no_health(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priorities, "MOST_PRIORITIES", 3)
+    scene.worker()
+    scene.ended(5)
+    for priority in range(3):
+        scene.due(1, priority=priority)
+    assert rules(judged(scene)) == ["healthy"]
+
+    scene.due(1, priority=-1)
+    found = judged(scene)
+    control.pause(scene.session, actor="user:ana", reason="migration")
+    scene.session.commit()
+    paused = judged(scene)
+
+    assert (rules(found), found.level) == (["unknown"], Level.UNKNOWN)
+    assert "(line: jobs wait at more than the 3 highest priorities" in found.first.sentence
+    assert rules(paused) == ["unknown", "paused"]
+    assert "(migration): at least 4 jobs are due. The oldest looked at has waited" in (
+        paused.findings[1].sentence
+    )
 
 
 def test_what_nobody_alive_can_run_is_not_starving_but_lonely(scene: Scene) -> None:

@@ -47,7 +47,8 @@ _VERDICT = (
 _WAITING = (
     Family("queue_jobs", "jobs by status, up to 10,000 each", "jobs", ("status",)),
     Family("queue_capped", "1: this count came to its bound, there are more", "", ("count",)),
-    Family("queue_due", "jobs that could start now, up to 10,000 a priority", "jobs"),
+    Family("queue_due", "jobs that could start now, up to 10,000 a priority; of more than 30"
+           " priorities up to 300,000 in all", "jobs"),
     Family("queue_oldest_due_age_seconds", "for how long the first job in the line has been due;"
            " 0: none is", "seconds"),
     Family("queue_priority_due", "due jobs of a priority: of 0, and of the 20 highest with any; all"

@@ -140,10 +140,8 @@ def _busy(facts: Facts) -> int | None:
 
 
 def _of_line(line: Line, facts: Facts) -> Iterator[Sample]:
-    due = sum(min(head.jobs, COUNT_LIMIT) for head in line.heads)
-    yield Sample("queue_due", due)
-    is_capped = any(head.jobs > COUNT_LIMIT for head in line.heads)
-    yield Sample("queue_capped", is_capped, {"count": "due"})
+    yield Sample("queue_due", sum(min(head.jobs, head.most) for head in line.heads))
+    yield Sample("queue_capped", line.is_least, {"count": "due"})
     oldest = line.oldest
     yield Sample("queue_oldest_due_age_seconds", facts.age_s(oldest.at) if oldest else 0.0)
     yield Sample("queue_overdue_leases", line.overdue)
@@ -157,7 +155,7 @@ def _of_priorities(line: Line, facts: Facts) -> Iterator[Sample]:
         by_priority.setdefault(str(head.priority) if own else OTHER, []).append(head)
     for priority, heads in by_priority.items():
         labels = {"priority": priority}
-        due = sum(min(head.jobs, COUNT_LIMIT) for head in heads)
+        due = sum(min(head.jobs, head.most) for head in heads)
         age_s = max((facts.age_s(head.at) for head in heads), default=0.0)
         yield Sample("queue_priority_due", due, labels)
         yield Sample("queue_priority_oldest_due_age_seconds", age_s, labels)

@@ -30,7 +30,7 @@ from queueapp.jobs.operations.state import Operation, State, find, known_id
 from queueapp.jobs.operations.undo import ASKED_TO_STOP, CHANGED, UNDO
 from queueapp.jobs.operations.undone import Undone, undone_of
 from queueapp.jobs.operations.verbs import FOR_ADMINS, VERBS
-from queueapp.jobs.operations.walk import Counts, statuses_of
+from queueapp.jobs.operations.walk import Counts, Sample, statuses_of
 
 __all__ = [
     "ASKED_TO_STOP",
@@ -43,6 +43,7 @@ __all__ = [
     "Cursor",
     "Mark",
     "Operation",
+    "Sample",
     "State",
     "Terms",
     "Trial",

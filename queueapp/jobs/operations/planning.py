@@ -224,8 +224,10 @@ def left_of(session: Session, made: Operation) -> Counts:
     return walk.count(session, made.place, seconds=COUNT_S, most=COUNT_LIMIT)[0]
 
 
-def sample_of(session: Session, made: Operation, limit: int) -> list[int]:
-    """The ids of the jobs that it would move next."""
+def sample_of(session: Session, made: Operation, limit: int) -> walk.Sample:
+    """The jobs that it would move next."""
+    # Where all are found, nobody looks on.
+    limit = min(limit, made.counts.total)
     if made.trail is not None:
         return undo.first_of(session, made.trail, limit, seconds=SAMPLE_S)
     return walk.first_of(session, made.place, limit, seconds=SAMPLE_S)

@@ -18,7 +18,7 @@ from sqlalchemy import Row
 
 from queueapp.jobs import control, transitions
 from queueapp.jobs.database import Database, run
-from queueapp.jobs.operations.walk import Counts, Tally
+from queueapp.jobs.operations.walk import Counts, Sample, Tally
 from queueapp.jobs.status import Event, Status
 from queueapp.jobs.transitions import By, Moved
 
@@ -182,15 +182,16 @@ def count(
     return Tally(Counts(dict(+back), whole), Counts(dict(+others), whole), trail.after)
 
 
-def first_of(database: Database, trail: Trail, limit: int, *, seconds: float) -> list[int]:
-    """The ids of the first jobs that would be moved back, ``limit`` at most."""
+def first_of(database: Database, trail: Trail, limit: int, *, seconds: float) -> Sample:
+    """The first jobs that would be moved back, ``limit`` at most, in a look of so many seconds."""
     deadline = monotonic() + seconds
-    while trail.after < trail.upto:
+    found: list[int] = []
+    while trail.after < trail.upto and len(found) < limit:
         ids, trail = _next(database, trail)
-        own = _left(trail, _own(database, trail, ids))
-        if own or monotonic() > deadline:
-            return [row.id for row in own[:limit]]
-    return []
+        found += [row.id for row in _left(trail, _own(database, trail, ids))]
+        if monotonic() > deadline:
+            break
+    return Sample(found[:limit], whole=len(found) >= limit or trail.after >= trail.upto)
 
 
 def _next(database: Database, trail: Trail) -> tuple[list[int], Trail]:

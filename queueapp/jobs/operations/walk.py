@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from sqlalchemy import BigInteger, ColumnElement, and_, any_, func, literal, not_, select
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, any_, func, literal, not_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from queueapp.jobs.database import Database
@@ -66,6 +66,14 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """The first jobs. Not ``whole``: the look ended before there were as many as asked for."""
+
+    ids: list[int]
+    whole: bool = True
+
+
+@dataclass(frozen=True)
 class _Window:
     """The rows of ``among``, which end at the id ``end``. ``named``: indexes know them."""
 
@@ -95,31 +103,34 @@ def lock_next(
     Rows that somebody else has locked are left out. There may be none where a look of so many
     ``seconds`` ends, and more beyond.
     """
-    return _next(database, place, limit, seconds=seconds, lock=True)
-
-
-def first_of(database: Database, place: Place, limit: int, *, seconds: float) -> list[int]:
-    """The ids of the jobs that come first, ``limit`` at most; none where a look of so many
-    ``seconds`` finds none.
-    """
-    return _next(database, place, limit, seconds=seconds, lock=False)[0]
-
-
-def _next(
-    database: Database, place: Place, limit: int, *, seconds: float, lock: bool
-) -> tuple[list[int], int]:
     deadline, named = monotonic() + seconds, not place.many
     while place.after < place.upto:
         window = _window(database, place, named=named)
         named = window.named
-        stmt = select(Job.id).where(*window.among, *_matching(place)).order_by(Job.id).limit(limit)
-        if lock:
-            stmt = stmt.with_for_update(skip_locked=True, key_share=True)
+        stmt = _next(place, window, limit).with_for_update(skip_locked=True, key_share=True)
         ids = list(database.scalars(stmt))
         place = replace(place, after=ids[-1] if len(ids) == limit else window.end)
         if ids or monotonic() > deadline:
             return ids, place.after
     return [], place.after
+
+
+def first_of(database: Database, place: Place, limit: int, *, seconds: float) -> Sample:
+    """The ids of the jobs that come first, ``limit`` at most, within a look of so many seconds."""
+    deadline, named = monotonic() + seconds, not place.many
+    ids: list[int] = []
+    while place.after < place.upto and len(ids) < limit:
+        window = _window(database, place, named=named)
+        named = window.named
+        ids += database.scalars(_next(place, window, limit - len(ids)))
+        place = replace(place, after=window.end)
+        if monotonic() > deadline:
+            break
+    return Sample(ids, whole=len(ids) == limit or place.after >= place.upto)
+
+
+def _next(place: Place, window: _Window, limit: int) -> Select[int]:
+    return select(Job.id).where(*window.among, *_matching(place)).order_by(Job.id).limit(limit)
 
 
 def count(

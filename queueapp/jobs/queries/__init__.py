@@ -15,6 +15,7 @@ from queueapp.jobs.queries.depth import (
     PriorityDepth,
     WaitingCounts,
     depth_by_priority,
+    priorities_are_cut,
     status_counts,
 )
 from queueapp.jobs.queries.drain import claims_per_s
@@ -114,6 +115,7 @@ __all__ = [
     "oldest_transaction_s",
     "payload_field",
     "payload_fields",
+    "priorities_are_cut",
     "pulse",
     "pulse_of_job",
     "purge_of",

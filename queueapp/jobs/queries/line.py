@@ -11,11 +11,11 @@ from sqlalchemy import Row
 
 from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.database import Database, run
+from queueapp.jobs.queries.priorities import MOST_PRIORITIES
 
 # Waiting jobs that are looked at: so many that are due and so many that are not, shared among all
 # priorities, and so many held ones.
 LINE_LIMIT = 2_000
-MOST_PRIORITIES = 1_000
 # What the verdict looks at of each priority, due or not, and in all: what its banner leads to is
 # found here as well.
 HEAD, MOST_SOONEST = 300, 2_000

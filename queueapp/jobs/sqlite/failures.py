@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs.queries import deploys, failed_so, failures, line, payloads, samples
+from queueapp.jobs.queries.priorities import MOST_PRIORITIES
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock
 
@@ -50,7 +51,7 @@ def _waiting(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
 def _next(connection: Connection, limit: int) -> tuple[list[Row[Any]], bool]:
     """Those of each priority that are due first, and soonest; and whether there are more."""
     now, found, is_cut = clock(), list[Row[Any]](), False
-    priorities = fetch(connection, _PRIORITIES, limit=line.MOST_PRIORITIES)
+    priorities = fetch(connection, _PRIORITIES, limit=MOST_PRIORITIES)
     each = max(limit // max(len(priorities), 1), 1)
     for priority, is_due in product([row.priority for row in priorities], (True, False)):
         given = {"priority": priority, "is_due": is_due, "now": now}

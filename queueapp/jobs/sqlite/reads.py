@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row
 from queueapp.jobs import control, draining, outlook
 from queueapp.jobs.queries import activity, candidates, clock, depth, feed, ledger, touched
 from queueapp.jobs.queries.filters import View
+from queueapp.jobs.queries.priorities import share_of
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, reworded
 from queueapp.jobs.sqlite.values import clock as now_utc
 from queueapp.jobs.sqlite.values import clock_text
@@ -186,18 +187,24 @@ _OLDEST = _OF_PRIORITY.format(columns="id, kind, available_at, created_at", side
 
 @instead_of(depth._DEPTH)
 def _depth(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
-    bound, now = given["bound"], clock_text()
-    names = ("priority", "due", "scheduled", "retrying", "oldest_id", "oldest_kind", "oldest_at")
-    depths = []
-    for row in fetch(connection, _DEPTHS, most=depth._MOST_PRIORITIES):
+    now, looked = clock_text(), fetch(connection, _DEPTHS, most=given["priorities"])
+    names = (
+        "priority", "most", "due", "scheduled", "retrying", "oldest_id", "oldest_kind", "oldest_at",
+    )  # fmt: skip
+    depths, most = [], share_of(len(looked))
+    for row in looked:
         where = {"priority": row.priority, "now": now}
         counts = [
             fetch(connection, statement, limit=limit, **where)[0].n
-            for statement, limit in ((_DUE, bound), (_LATER, bound), (_TRIED, depth.TRIED_LIMIT))
+            for statement, limit in (
+                (_DUE, most + 1),
+                (_LATER, most + 1),
+                (_TRIED, most // depth.TRIED),
+            )
         ]
         oldest = fetch(connection, _OLDEST, limit=1, **where)
         told = [(one.id, one.kind, max(one.available_at, one.created_at)) for one in oldest]
-        depths.append((row.priority, *counts, *(told[0] if told else (None, None, None))))
+        depths.append((row.priority, most, *counts, *(told[0] if told else (None, None, None))))
     return made(names, depths)
 
 

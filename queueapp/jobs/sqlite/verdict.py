@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from queueapp.jobs.queries import actions, failures
-from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.queries.line import SHOWN_IDS
+from queueapp.jobs.queries.priorities import share_of
 from queueapp.jobs.sqlite.reads import _DEPTHS, _LATEST, _OF_PRIORITY
 from queueapp.jobs.sqlite.replacements import Parameters, fetch, instead_of, made, row_of
 from queueapp.jobs.sqlite.values import clock, clock_text
@@ -85,7 +85,8 @@ def _line(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
     cut = {row.id for row in begun if _is_cut(row, given["job_timeout"])}
     return row_of(
         now=now,
-        heads=_heads(connection, given["kinds"]),
+        heads=_heads(connection, given),
+        priorities=len(fetch(connection, _DEPTHS, most=given["priorities"])),
         running=len(running),
         overdue=sum(1 for row in running if row.lease_expires_at < now),
         first_expiry=min((row.lease_expires_at for row in running), default=None),
@@ -93,7 +94,7 @@ def _line(connection: Connection, given: Parameters) -> Sequence[Row[Any]]:
         holders=[_holding(name, rows, cut) for name, rows in holders.items()],
         kinds=[_run(kind, rows) for kind, rows in kinds.items()],
         held=_held(connection, given["held"]),
-        unmoved=_unmoved(connection, given["held"]),
+        unmoved=_unmoved(connection, given),
         ended_at=_ended_at(connection),
         lapsed={
             row.data["holder"]: row.data.get("lease_expires_at")
@@ -128,9 +129,12 @@ def _run(kind: str, rows: list[Row[Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _heads(connection: Connection, kinds: Sequence[str] | None) -> list[dict[str, Any]]:
+def _heads(connection: Connection, given: Parameters) -> list[dict[str, Any]]:
+    kinds = given["kinds"]
     found = []
-    for row in fetch(connection, _DEPTHS, most=statements.MOST_PRIORITIES):
+    looked = fetch(connection, _DEPTHS, most=given["priorities"])
+    most = share_of(len(looked))
+    for row in looked:
         where = {"priority": row.priority, "now": clock_text()}
         head = fetch(connection, _HEAD, limit=statements.HEAD, **where)
         if not head:
@@ -139,7 +143,8 @@ def _heads(connection: Connection, kinds: Sequence[str] | None) -> list[dict[str
         found.append(
             {
                 "priority": row.priority,
-                "jobs": fetch(connection, _DUE, limit=COUNT_LIMIT + 1, **where)[0].n,
+                "most": most,
+                "jobs": fetch(connection, _DUE, limit=most + 1, **where)[0].n,
                 **_place("", head[0]),
                 **_place("able_", able),
             }
@@ -160,11 +165,12 @@ def _held(connection: Connection, kinds: Sequence[str]) -> list[dict[str, Any]]:
     return [{"kind": kind, "jobs": row.n, "at": row.at} for kind, row in counted.items() if row.n]
 
 
-def _unmoved(connection: Connection, kinds: Sequence[str]) -> list[dict[str, Any]]:
+def _unmoved(connection: Connection, given: Parameters) -> list[dict[str, Any]]:
+    kinds = given["held"]
     if not kinds:
         return []
     first: list[Row[Any]] = []
-    for row in fetch(connection, _DEPTHS, most=statements.MOST_PRIORITIES):
+    for row in fetch(connection, _DEPTHS, most=given["priorities"]):
         where = {"priority": row.priority, "now": clock_text()}
         first += fetch(connection, _HEAD, limit=statements.HEAD, **where)
     found = _by([job for job in first if job.kind in kinds], "kind")

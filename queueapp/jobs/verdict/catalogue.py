@@ -223,7 +223,8 @@ FIELDS: dict[str, str] = {
     "days_ahead": "days after today that the ledger has partitions for; -1: not even today's",
     "deployed_at": "when the newest `QUEUE_RELEASE` was first seen, if another one was before it",
     "drain_s": "seconds until nothing is due at the present pace if no job came any more",
-    "due": "due jobs, exact up to 10,000 a priority",
+    "due": "due jobs, exact up to 10,000 a priority; of more than 30 priorities up to 300,000 in"
+    " all",
     "ended": "jobs that ended in the ten minutes",
     "ended_per_minute": "jobs that ended a minute, over five minutes; null: not counted yet, or"
     " nothing has been counted for two minutes",

@@ -10,6 +10,7 @@ from typing import Any
 
 from queueapp.jobs.control import Controls
 from queueapp.jobs.queries.blocked import Blocker
+from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.verdict.findings import Unread
 from queueapp.jobs.verdict.handed_back import HandedBack
 from queueapp.jobs.verdict.kind_counts import KindCounts
@@ -20,7 +21,7 @@ from queueapp.jobs.verdict.thresholds import Thresholds
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a priority's line of due jobs; ``jobs`` stops at COUNT_LIMIT + 1.
+    """The head of a priority's line of due jobs; ``jobs`` stops one past ``most``.
 
     ``at``: since when its first job could have started: due, and created. ``able_*``: the same of
     the first one that a live worker can run, None where there is none among the first ones.
@@ -34,6 +35,7 @@ class Head:
     able_id: int | None = None
     able_kind: str | None = None
     able_at: datetime | None = None
+    most: int = COUNT_LIMIT
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class HeldKind:
 class Line:
     """What waits and what runs. ``ended_at``: when an attempt last ended, None: none is known.
 
-    ``lapsed``: of whom a sweeper took leases of late, and when the last of those ran out.
+    ``is_cut``: at lower priorities than were looked at jobs may wait as well. ``lapsed``: of whom a
+    sweeper took leases of late, and when the last of those ran out.
     """
 
     heads: Sequence[Head] = ()
@@ -90,11 +93,17 @@ class Line:
     held: Sequence[HeldKind] = ()
     ended_at: datetime | None = None
     lapsed: Mapping[str, datetime] = field(default_factory=dict)
+    is_cut: bool = False
 
     @property
     def due(self) -> int:
         """Jobs that could start now."""
         return sum(head.jobs for head in self.heads)
+
+    @property
+    def is_least(self) -> bool:
+        """Whether more may be due than ``due`` says."""
+        return self.is_cut or any(head.jobs > head.most for head in self.heads)
 
     @property
     def oldest(self) -> Head | None:

@@ -22,7 +22,7 @@ from queueapp.jobs.verdict.stuck import (
     usually,
     way_out,
 )
-from queueapp.jobs.verdict.words import due, due_of_it, name_of, share_of_workers
+from queueapp.jobs.verdict.words import due, due_of_it, name_of, share_of_workers, the_oldest
 from queueapp.jobs.why.words import because, counted, span, till
 
 # The page that asks, for who may do it; what others may see of the pause.
@@ -100,7 +100,9 @@ def _left(facts: Facts) -> str:
             f"{counted(line.running, 'job')} {held} by workers that are gone; the first lease ends"
             f" in {left}, and nobody is there to take it back"
         )
-    return f"{due(line.due)}, the oldest for {span(facts.age_s(line.oldest.at))}"
+    waiting = due(line.due, is_least=line.is_least)
+    of = the_oldest(is_cut=line.is_cut)
+    return f"{waiting}, {of} for {span(facts.age_s(line.oldest.at))}"
 
 
 def paused(facts: Facts) -> Said | None:
@@ -122,10 +124,11 @@ def paused(facts: Facts) -> Said | None:
         parts.append("no worker is alive to run them")
     if len(held) > 1:
         parts.append(f"{counted(len(held) - 1, 'more kind')} on hold with jobs that wait")
+    which = "The oldest of them" if not line.is_cut else "The oldest looked at"
     first = pause or controls.latest.get(f"kind:{held[0].kind}" if held else "")
     return Said(
         Level.RED if waited > facts.thresholds.paused else Level.AMBER,
-        f"{'; '.join(parts)}. The oldest of them has waited {span(waited)}.",
+        f"{'; '.join(parts)}. {which} has waited {span(waited)}.",
         first.at if first else None,
         {
             "paused_by": pause and pause.actor,
@@ -145,7 +148,7 @@ def paused(facts: Facts) -> Said | None:
 def _pause(facts: Facts, pause: Switch) -> str:
     assert facts.line is not None
     ago = span(facts.age_s(pause.at))
-    behind = due(facts.line.due)
+    behind = due(facts.line.due, is_least=facts.line.is_least)
     why = f"{because(pause.reason)}{_till(facts, pause)}"
     return f"The queue was paused by {pause.actor} {ago} ago{why}: {behind}"
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from queueapp.jobs.instants import read_instant
+from queueapp.jobs.queries import priorities
 from queueapp.jobs.verdict import statements
 from queueapp.jobs.verdict.facts import Head, HeldKind, Holding, Line, Running
 from queueapp.jobs.verdict.minutes import instant
@@ -35,6 +36,7 @@ def line_of(row: Any) -> Line:
         held=_behind_holds(row),
         ended_at=row.ended_at,
         lapsed=_instants(row.lapsed or {}),
+        is_cut=row.priorities > priorities.MOST_PRIORITIES,
     )
 
 

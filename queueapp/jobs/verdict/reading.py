@@ -11,6 +11,7 @@ from queueapp.jobs import partitions
 from queueapp.jobs.control import SWITCH_EVENTS, Controls, read_switches
 from queueapp.jobs.database import Database, run
 from queueapp.jobs.presence import Connections, cut_off
+from queueapp.jobs.queries import priorities
 from queueapp.jobs.queries.attempted import Reading, tried
 from queueapp.jobs.queries.blocked import Blocker, blocker
 from queueapp.jobs.queries.bounds import bound_reads
@@ -87,6 +88,9 @@ class _Reader:
         if seen and not seen.all_known:
             self._unread.append(Unread("workers", "more have signed lately than are looked at"))
         line = self._part("line", self._line, _kinds_of(seen, controls, now), controls)
+        if line and line.is_cut:
+            most = f"the {priorities.MOST_PRIORITIES:,} highest priorities"
+            self._unread.append(Unread("line", f"jobs wait at more than {most} that are looked at"))
         if seen and line:
             ends = {one.name: one.first_expiry for one in line.holders}
             seen = replace(
@@ -145,6 +149,7 @@ class _Reader:
             kinds=None if kinds is None else list(kinds),
             held=list(controls.held_kinds)[:MOST_HOLDS] if controls else [],
             job_timeout=self._job_timeout_s,
+            priorities=priorities.MOST_PRIORITIES + 1,
             **self._near,
         )[0]
         return line_of(row)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from urllib.parse import quote
 
-from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.verdict.facts import Facts
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.halted import no_workers, stalled
@@ -22,7 +21,7 @@ from queueapp.jobs.verdict.minutes import (
 )
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.since import grown_at, has_just_resumed
-from queueapp.jobs.verdict.words import due
+from queueapp.jobs.verdict.words import due, the_oldest
 from queueapp.jobs.why.words import counted, moment, span
 
 BEHIND_S = 600.0
@@ -133,7 +132,8 @@ def falling_behind(facts: Facts) -> Said | None:
         return None
     arrived, ended = total(minutes, _arrived), total(minutes, _ended)
     pace = rate(minutes, _ended)
-    drain_s = 60 * line.due / pace if pace and line.due <= COUNT_LIMIT else None
+    drain_s = 60 * line.due / pace if pace and not line.is_least else None
+    waiting = f"{due(line.due, is_least=line.is_least)}, {the_oldest(is_cut=line.is_cut)}"
     kind = max(hour.recent, key=lambda one: one.arrived, default=None)
     named = f", most of {kind.kind}," if kind else ""
     alone = f", without new jobs in {span(drain_s)}" if drain_s and drain_s >= 60 else ""
@@ -142,7 +142,7 @@ def falling_behind(facts: Facts) -> Said | None:
     return Said(
         Level.AMBER,
         f"In {about(minutes, facts.now, BEHIND_S)} minutes {counted(arrived, 'job')} came{named}"
-        f" and {ended:,} ended; {due(line.due)}, the oldest for {span(waited)}, longer than before."
+        f" and {ended:,} ended; {waiting} for {span(waited)}, longer than before."
         f" At these rates the line never empties{alone}.{held}{_new_hands(facts)}",
         lasting_since(hour.minutes, lambda minute: minute.arrived > minute.ended),
         {

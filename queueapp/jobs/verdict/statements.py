@@ -9,12 +9,12 @@ from queueapp.jobs.claim import PRIORITIES
 from queueapp.jobs.control import LATEST
 from queueapp.jobs.database import object_or_null
 from queueapp.jobs.queries import failed_so, failures, line
-from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.queries.line import LATER, next_of_priority
+from queueapp.jobs.queries.priorities import LOOKED
 from queueapp.jobs.why.statement import MOST_RUNNING
 
-# Priorities, and in each the first jobs, among which one that can run, or was tried, is sought.
-MOST_PRIORITIES, HEAD, MOST_SOONEST = 100, line.HEAD, line.MOST_SOONEST
+# Jobs of each priority among which one that can run, or was tried, is sought.
+HEAD, MOST_SOONEST = line.HEAD, line.MOST_SOONEST
 RETRIES_S = 4_500  # Beyond that no retry waits, as a rule: the longest pause and its chance.
 # Jobs on hold that are counted: of a kind, and of all of them.
 MOST_HELD, MOST_HELD_IN_ALL = 1_000, 20_000
@@ -54,7 +54,7 @@ _STOPPED = f"""(SELECT max(finished_at) FROM (
 # that its end does not tell when it was renewed. ``unmoved``: due jobs of kinds on hold that nobody
 # has moved to held yet, among the first ones.
 LINE = f"""
-WITH RECURSIVE {PRIORITIES},
+WITH RECURSIVE {LOOKED},
 running AS MATERIALIZED (
   SELECT id, kind, priority, locked_by, started_at, claimed_at, lease_expires_at,
     cancel_requested_at, coalesce(started_at + make_interval(
@@ -63,21 +63,20 @@ running AS MATERIALIZED (
   FROM jobs WHERE status = 'running' ORDER BY claimed_at, id LIMIT {MOST_RUNNING}
 ),
 heads AS (
-  SELECT p.priority, due.jobs, oldest.id, oldest.kind,
+  SELECT p.priority, (SELECT most FROM share) AS most, due.jobs, oldest.id, oldest.kind,
     greatest(oldest.available_at, oldest.created_at) AS at,
     able.id AS able_id, able.kind AS able_kind,
     greatest(able.available_at, able.created_at) AS able_at
-  FROM priorities p
+  FROM looked p
   CROSS JOIN LATERAL ({next_of_priority("id, kind, available_at, created_at", 1)}) oldest
   CROSS JOIN LATERAL (
-    SELECT count(*) AS jobs FROM ({next_of_priority("1", COUNT_LIMIT + 1)}) d) due
+    SELECT count(*) AS jobs FROM ({next_of_priority("1", "(SELECT most + 1 FROM share)")}) d) due
   LEFT JOIN LATERAL (
     SELECT id, kind, available_at, created_at FROM (
       {next_of_priority("id, kind, available_at, created_at", HEAD)}) first
     WHERE %(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s::text[])
     ORDER BY available_at, created_at, id LIMIT 1
   ) able ON true
-  WHERE p.priority IS NOT NULL LIMIT {MOST_PRIORITIES}
 ),
 tail AS MATERIALIZED (
   SELECT event, created_at,
@@ -85,6 +84,7 @@ tail AS MATERIALIZED (
   FROM job_events WHERE {LATELY} ORDER BY xid DESC, id DESC LIMIT {TAIL}
 )
 SELECT statement_timestamp() AS now,
+  (SELECT count(*) FROM looked) AS priorities,
   (SELECT jsonb_agg(h ORDER BY h.priority DESC) FROM heads h) AS heads,
   (SELECT count(*) FROM running) AS running,
   (SELECT count(*) FROM running WHERE lease_expires_at < statement_timestamp()) AS overdue,

@@ -6,9 +6,16 @@ from queueapp.jobs.queries.bounds import COUNT_LIMIT
 from queueapp.jobs.why.words import counted
 
 
-def due(number: int) -> str:
-    """``1 job is due``, ``10,000+ jobs are due``."""
-    return f"{_upto(number, COUNT_LIMIT)} {'job is' if number == 1 else 'jobs are'} due"
+def due(number: int, *, is_least: bool) -> str:
+    """``1 job is due``, ``at least 1,001 jobs are due``, ``10,000+ jobs are due``."""
+    least = "at least " if is_least and number <= COUNT_LIMIT else ""
+    is_one = number == 1 and not is_least
+    return f"{least}{_upto(number, COUNT_LIMIT)} {'job is' if is_one else 'jobs are'} due"
+
+
+def the_oldest(*, is_cut: bool) -> str:
+    """Whose wait is told; ``is_cut``: at lower priorities than were looked at some may be older."""
+    return "the oldest looked at" if is_cut else "the oldest"
 
 
 def due_of_it(number: int, *, is_least: bool) -> str:

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp import handlers
 from queueapp.api.intake import intake
 from queueapp.auth import Permission, permits
-from queueapp.console import back
+from queueapp.console import back, stops
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
@@ -38,7 +38,7 @@ class ClonedMeanwhile(QueueError):
 @permits(Permission.ADMIN)
 def ask_clone(job_id: int) -> Response:
     """Ask before making a new job like this one."""
-    session = db.session()
+    controls, session = stops.known(), db.session()
     queries.bound_reads(session)
     now = queries.database_now(session)
     job = queries.get_head(session, job_id)
@@ -50,6 +50,7 @@ def ask_clone(job_id: int) -> Response:
         status=shown_status(job, now),
         payload=bodies_of(session, job).payload,
         redacted=MARK,
+        stops=stops.Stops.of(controls, {job.kind}),
         clones=clones,
         seen=clones[-1] if clones else 0,
         back=back.checked(

@@ -21,6 +21,7 @@ from queueapp.console.appearance import buttons_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
+from queueapp.console.losses import dangers_of
 from queueapp.console.outcomes import Done, Outcome
 from queueapp.console.purged import as_purged
 from queueapp.errors import BadRequest, JobNotFound, PageNotFound
@@ -196,6 +197,7 @@ def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: i
         able=able,
         marks={job.id: marks.written(job.id, Seen.of(job)) for job in able},
         unable=[(job, shown_status(job, now)) for job in found if job not in able],
+        dangers=dangers_of(session, able) if verb in stops.STARTING else [],
         stops=stops.Stops.of(controls, {job.kind for job in able}),
         missing=len(ids) - len(found),
         held_kinds=sorted({job.kind for job in found if job.held_for == "kind"})[:3],

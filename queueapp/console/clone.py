@@ -17,6 +17,7 @@ from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import shown
 from queueapp.console.job import EVENTS, bodies_of, kin_of
+from queueapp.console.losses import dangers_of
 from queueapp.console.outcomes import Cloned
 from queueapp.errors import BadRequest, QueueError
 from queueapp.extensions import db
@@ -50,6 +51,7 @@ def ask_clone(job_id: int) -> Response:
         status=shown_status(job, now),
         payload=bodies_of(session, job).payload,
         redacted=MARK,
+        dangers=dangers_of(session, [job]),
         stops=stops.Stops.of(controls, {job.kind}),
         clones=clones,
         seen=clones[-1] if clones else 0,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flask import g
-
 from queueapp.console import banner
 from queueapp.jobs.control import Controls, Switch, scope_of
 from queueapp.jobs.models import Job
@@ -44,11 +42,8 @@ class Stops:
 
 def known() -> Controls | None:
     """The pauses and holds in the look that all share; None: they could not be read."""
-    if "stops_known" not in g:
-        facts = banner.present(wait_s=banner.BADGE_WAIT_S).facts
-        g.stops_known = facts.controls if facts else None
-    found: Controls | None = g.stops_known
-    return found
+    facts = banner.facts()
+    return facts.controls if facts else None
 
 
 def mark_of(made: Operation) -> str:

@@ -6,14 +6,16 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, operations
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.queries import JobFilter
 from queueapp.jobs.status import Status
 from tests.console.conftest import DIALOG, Console, words
 from tests.factories import make_job
-from tests.scenes import ECHO
+from tests.scenes import ECHO, Scene
 
 PAUSED = (
     "The queue is paused by user:ana 0 s ago: “migration” . Nothing starts before it is resumed."
@@ -162,3 +164,31 @@ def test_a_trial_says_what_keeps_it_from_going_on(console: Console, session: Ses
     session.commit()
     assert "on hold" not in told(console.get(free))
     assert "paused" not in told(console.get(free))
+
+
+def test_a_job_that_workers_vanished_with_is_not_let_run_again_unwarned(
+    console: Console, session: Session
+) -> None:
+    lost = [*failed(session, 2), *failed(session)]
+    killer, slow, unlucky = lost
+    expired = [(killer, "gone-1"), (killer, "gone-2"), (slow, "gone-3"), (slow, "worker:w1:1:aa"),
+               (unlucky, "gone-1"), (unlucky, "gone-1")]  # fmt: skip
+    for job, holder in expired:
+        line = {"job_id": job, "kind": ECHO, "event": "lease_expired", "actor": "sweeper"}
+        session.add(JobEvent(**line, data={"holder": holder}))
+        # A retry begins another life, and the verdict looks at that one alone.
+        session.add(JobEvent(**{**line, "event": "requeued"}))
+    session.execute(sa.update(Job).values(error_class="LeaseLost"))
+    Scene(session).worker()
+
+    for path in (f"/jobs/{killer}/retry", f"/jobs/{killer}/clone"):
+        page = words(console.get(path))
+        assert re.search(
+            rf"{killer} was running when 2 workers vanished, the last one \d s ago\. Find out", page
+        )
+    # One that still lives was only slow, and one alone may have had other reasons.
+    for job in (slow, unlucky):
+        assert "vanished" not in words(console.get(f"/jobs/{job}/retry"))
+    ticked = words(console.get(f"/jobs/bulk?verb=retry&id={killer}&id={slow}&id={unlucky}"))
+    assert f"{killer} was running when 2 workers vanished" in ticked
+    assert ticked.count("vanished") == 1

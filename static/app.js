@@ -35,7 +35,7 @@ function showPause() {
   const button = $("#pause");
   if (!button) return;
   button.setAttribute("aria-pressed", refresh.paused);
-  button.lastChild.textContent = refresh.paused ? "Frozen" : "Live";
+  button.lastChild.textContent = refresh.paused ? "Frozen" : navigator.onLine ? "Live" : "Offline";
 }
 
 function togglePause() {
@@ -121,6 +121,7 @@ document.addEventListener("htmx:config:request", (event) => {
   if (ctx.sourceElement?.id === "begin") answered = true;
   // Another web process may have read what it shows a moment before.
   if (Date.now() < actedAt + 2000) ctx.request.headers["Queue-Acted"] = "1";
+  ctx.isUnsent = !navigator.onLine; // if it fails at all: without a network this machine itself may answer
   if (!isPoll(ctx)) return;
   if (ctx.sourceEvent?.type === "every" && isIdle()) return event.preventDefault();
   refresh.at = Date.now();
@@ -166,10 +167,14 @@ function countNew(text) {
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   if (ctx && isPoll(ctx)) return failed(0);
   const said = document.createElement("p");
-  Object.assign(said, { className: "notice", role: "alert", textContent: "There was no answer. Look again before you try again." });
+  const why = ctx?.isUnsent ? "This browser is offline: nothing was sent." : "There was no answer. Look again before you try again.";
+  Object.assign(said, { className: "notice", role: "alert", textContent: why });
   said.dataset.tone = "bad";
-  $("#notice").replaceChildren(said);
-  if (dialog.open) giveUp();
+  // What was not sent can be sent again as it stands.
+  const form = ctx?.isUnsent && dialog.contains(ctx.sourceElement) && dialog.querySelector("form");
+  if (!form) $("#notice").replaceChildren(said);
+  else if (!$("#unsent")) form.prepend(Object.assign(said, { id: "unsent" }));
+  if (dialog.open && !form) giveUp();
 });
 // A refusal is a notice on the page, so the dialog makes way for it; a form that comes back stays.
 const isForm = (ctx) => ctx.response?.headers.has("Queue-Form");
@@ -181,9 +186,14 @@ document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
   refreshNow();
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh.paused || refreshNow());
-addEventListener("online", () => refresh.paused || refreshNow());
+addEventListener("online", () => {
+  showPause();
+  $("#unsent")?.remove();
+  refresh.paused || refreshNow();
+});
 // Without a network nothing is asked: a failure that is known before the first one.
 addEventListener("offline", () => {
+  showPause();
   if (refresh.paused || !panel()?.matches("[hx-trigger^=every]")) return;
   if (!refresh.failures++) say($("#alarm"), "There is no network. What is shown may be old.");
   $("#as-of-note").textContent = "· offline, goes on with the network";

@@ -12,22 +12,26 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flask import Response, redirect, render_template, request, url_for
+from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits, refuse_unless
-from queueapp.console import back, marks
+from queueapp.console import back, marks, stops
 from queueapp.console.appearance import buttons_of, shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
+from queueapp.console.losses import dangers_of
 from queueapp.console.outcomes import Done, Outcome
 from queueapp.console.purged import as_purged
 from queueapp.errors import BadRequest, JobNotFound, PageNotFound
 from queueapp.extensions import db
-from queueapp.jobs import operations, queries, transitions
+from queueapp.jobs import control, operations, queries, transitions
 from queueapp.jobs.failure import printable
 from queueapp.jobs.operations.verbs import Bulk
 from queueapp.jobs.seen import Seen
+from queueapp.jobs.status import Status
+from queueapp.jobs.transitions import Moved
 
 # What a job is rescheduled to has a form of its own.
 VERBS = ("retry", "run-now", "hold", "unhold", "cancel", "purge")
@@ -95,7 +99,7 @@ def act_on_many() -> AnyResponse:
     moved = bulk.move(session, ids, **bulk.how, **how, seen=seen)
     session.commit()
     late = len(ids) - len(moved) if seen else 0
-    done = Done.of(verb, moved, asked_for=len(ids) + left, moved_on=late)
+    done = done_by(session, verb, moved, asked_for=len(ids) + left, moved_on=late)
     return done_with(done, url_for(".jobs"))
 
 
@@ -123,7 +127,7 @@ def _do_one(verb: str, job_id: int) -> AnyResponse:
     how["seen"] = marks.seen([job_id])
     moved = one(bulk.move, session, job_id, **bulk.how, **how)
     session.commit()
-    done = Done.of(verb, [moved] if moved else [], asked_for=1)
+    done = done_by(session, verb, [moved] if moved else [], asked_for=1)
     page = url_for(".job", job_id=job_id)
     is_gone = moved is not None and moved.to_status is None
     return done_with(done, url_for(".jobs"), gone=page) if is_gone else done_with(done, page)
@@ -178,7 +182,7 @@ def _ask_one(verb: str, job_id: int, form: Form = FRESH) -> Response:
 
 
 def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: int = 0) -> Response:
-    session = db.session()
+    controls, session = stops.known() if verb in stops.STARTING else None, db.session()
     queries.bound_reads(session)
     now = queries.database_now(session)
     found = queries.heads_of(session, ids)
@@ -193,6 +197,8 @@ def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: i
         able=able,
         marks={job.id: marks.written(job.id, Seen.of(job)) for job in able},
         unable=[(job, shown_status(job, now)) for job in found if job not in able],
+        dangers=dangers_of(session, able) if verb in stops.STARTING else [],
+        stops=stops.Stops.of(controls, {job.kind for job in able}),
         missing=len(ids) - len(found),
         held_kinds=sorted({job.kind for job in found if job.held_for == "kind"})[:3],
         left=left + len(ids) - len(able),
@@ -200,6 +206,22 @@ def _ask(verb: str, ids: list[int], default: str, form: Form = FRESH, *, left: i
         back=back.checked(wanted, default),
         reason_length=REASON_LENGTH,
     )
+
+
+def done_by(
+    session: Session, verb: str, moved: Sequence[Moved], *, asked_for: int, moved_on: int = 0
+) -> Done:
+    """What a verb came to, and how many of its jobs cannot start as it stands."""
+    ids, waits = [one.id for one in moved if one.to_status == Status.QUEUED], 0
+    if verb in stops.STARTING and ids:
+        queries.bound_reads(session)
+        controls = control.in_force(session)
+        held = {*controls.held_kinds}
+        if controls.pause:
+            waits = len(ids)
+        elif held:
+            waits = sum(job.kind in held for job in queries.heads_of(session, ids))
+    return Done.of(verb, moved, asked_for=asked_for, moved_on=moved_on, waits=waits)
 
 
 def done_with(done: Outcome, default: str, *, gone: str = "") -> AnyResponse:

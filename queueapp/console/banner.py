@@ -14,7 +14,7 @@ from queueapp.application import this_app
 from queueapp.auth.access import declared, may, why_read_only
 from queueapp.console.answers import timer_life_s
 from queueapp.console.blueprint import bp
-from queueapp.jobs.verdict import Finding, Level
+from queueapp.jobs.verdict import Facts, Finding, Level
 from queueapp.judgement import Look
 
 HEADER = "Queue-Verdict"
@@ -74,6 +74,14 @@ def present(*, wait_s: float | None = None) -> Look:
     """The look that this answer tells of: whoever asks himself is told of now."""
     begun = g.get("verdict_begun", False)
     return judgement.present(this_app(), wait_s=wait_s, life_s=timer_life_s(), begun=begun)
+
+
+def facts() -> Facts | None:
+    """What the look was made from that all share, one for the whole answer; None: not read."""
+    if "verdict_facts" not in g:
+        g.verdict_facts = present(wait_s=BADGE_WAIT_S).facts
+    found: Facts | None = g.verdict_facts
+    return found
 
 
 def mark(look: Look) -> str:

@@ -11,12 +11,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from queueapp import handlers
 from queueapp.api.intake import intake
 from queueapp.auth import Permission, permits
-from queueapp.console import back
+from queueapp.console import back, stops
 from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
 from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.forms import shown
 from queueapp.console.job import EVENTS, bodies_of, kin_of
+from queueapp.console.losses import dangers_of
 from queueapp.console.outcomes import Cloned
 from queueapp.errors import BadRequest, QueueError
 from queueapp.extensions import db
@@ -38,7 +39,7 @@ class ClonedMeanwhile(QueueError):
 @permits(Permission.ADMIN)
 def ask_clone(job_id: int) -> Response:
     """Ask before making a new job like this one."""
-    session = db.session()
+    controls, session = stops.known(), db.session()
     queries.bound_reads(session)
     now = queries.database_now(session)
     job = queries.get_head(session, job_id)
@@ -50,6 +51,8 @@ def ask_clone(job_id: int) -> Response:
         status=shown_status(job, now),
         payload=bodies_of(session, job).payload,
         redacted=MARK,
+        dangers=dangers_of(session, [job]),
+        stops=stops.Stops.of(controls, {job.kind}),
         clones=clones,
         seen=clones[-1] if clones else 0,
         back=back.checked(

@@ -37,7 +37,8 @@ class Words:
 WORDS = {
     "retry": Words(
         "Retry", "Retrying", "retried",
-        "They run again at once, with all attempts anew. What happened so far stays in the ledger.",
+        "They are due again at once, with all attempts anew. What happened so far stays in the"
+        " ledger.",
     ),
     "cancel": Words(
         "Cancel", "Cancelling", "cancelled",

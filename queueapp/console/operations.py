@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
+from queueapp.console import stops
 from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.answers import answer, dated, render, wants_panel
 from queueapp.console.appearance import shown_status
@@ -70,7 +71,7 @@ def operation(operation_id: str) -> AnyResponse:
     return answer(
         "operation",
         as_of=pulse.now,
-        mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)}",
+        mark=f"{pulse.mark} {made.is_over} {_may_move(made, pulse.now)} {stops.mark_of(made)}",
         context=lambda: _context(bounded(), made, pulse.now, drives=False, place=place),
         is_shared=True,
     )
@@ -220,6 +221,7 @@ def _context(
         "goes_on": any(name in OPEN for name, _ in fates.value or ()),
         "no_undo": _no_undo(made, undone),
         "undone": undone,
+        "stops": stops.of_operation(made, sample, trials, fates.value or ()),
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
         "again_url": _again(made),
         "sample": [(job, shown_status(job, now)) for job in sample],

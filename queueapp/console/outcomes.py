@@ -15,7 +15,8 @@ from queueapp.jobs.status import Event
 from queueapp.jobs.transitions import Moved
 
 _WRITTEN = re.compile(
-    r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?:\.([1-9]\d{0,3}))?", re.ASCII
+    r"([a-z-]{1,20})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?:\.([1-9]\d{0,3}))?(?:\.w([1-9]\d{0,3}))?",
+    re.ASCII,
 )
 _CLONED = re.compile(r"clone\.([1-9]\d{0,17})", re.ASCII)
 
@@ -44,7 +45,8 @@ _SWITCHED = {
 class Done:
     """``moved``: done at once; ``stopping``: running, asked to stop; ``refused``: left alone.
 
-    ``moved_on``: left alone too, for they stand no more as the question said.
+    ``moved_on``: left alone too, for they stand no more as the question said. ``waits``: of those
+    moved, how many cannot start before a pause or a hold is lifted.
     """
 
     verb: str
@@ -52,13 +54,22 @@ class Done:
     stopping: int
     refused: int
     moved_on: int = 0
+    waits: int = 0
 
     @classmethod
-    def of(cls, verb: str, moved: Sequence[Moved], *, asked_for: int, moved_on: int = 0) -> Done:
+    def of(
+        cls,
+        verb: str,
+        moved: Sequence[Moved],
+        *,
+        asked_for: int,
+        moved_on: int = 0,
+        waits: int = 0,
+    ) -> Done:
         """Sum up what the verb answered."""
         stopping = sum(one.event == Event.CANCEL_REQUESTED for one in moved)
         refused = asked_for - len(moved) - moved_on
-        return cls(verb, len(moved) - stopping, stopping, refused, moved_on)
+        return cls(verb, len(moved) - stopping, stopping, refused, moved_on, waits)
 
     @classmethod
     def read(cls, text: str) -> Done | None:
@@ -70,18 +81,23 @@ class Done:
 
     def __str__(self) -> str:
         late = f".{self.moved_on}" if self.moved_on else ""
-        return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}{late}"
+        waits = f".w{self.waits}" if self.waits else ""
+        return f"{self.verb}.{self.moved}.{self.stopping}.{self.refused}{late}{waits}"
 
     @property
     def is_complete(self) -> bool:
-        """Whether every job asked for was moved."""
-        return not self.refused and not self.moved_on
+        """Whether every job asked for was moved, and nothing keeps it from starting."""
+        return not self.refused and not self.moved_on and not self.waits
 
     @property
     def sentence(self) -> str:
         """The same for people."""
         did = _DID[self.verb]
         parts = [f"{did} {plural(self.moved, 'job')}"] if self.moved else []
+        if self.waits:
+            which = "It waits" if self.moved == 1 else f"{self.waits:,} of them wait"
+            why = "the queue is paused, or the kind is on hold"
+            parts.append(f"{which}: {why}, and nothing starts before that is lifted")
         if self.stopping:
             parts.append(f"Asked {plural(self.stopping, 'running job')} to stop")
         if self.moved_on:

@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, current_principal, permits
-from queueapp.console import in_line
+from queueapp.console import in_line, stops
 from queueapp.console.actions import REASON_LENGTH, given_reason
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import (
@@ -142,6 +142,7 @@ def _ask(
         wider=_wider(criteria),
         verbs={verb: (WORDS[verb], _unfit(verb, criteria)) for verb in order},
         meant=meant,
+        stops=stops.Stops.of(stops.known(), {kind} if (kind := criteria.where.kind) else None),
         needs_admin=_is_beyond(criteria),
         reason_length=REASON_LENGTH,
     )

@@ -13,13 +13,12 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as AnyResponse
 
 from queueapp.auth import Permission, permits
-from queueapp.console import back
-from queueapp.console.actions import REASON_LENGTH, done_with, how_it_is_done
+from queueapp.console import back, stops
+from queueapp.console.actions import REASON_LENGTH, done_by, done_with, how_it_is_done
 from queueapp.console.anew import read_anew
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import parse_id
 from queueapp.console.forms import FRESH, Form, again, shown
-from queueapp.console.outcomes import Done
 from queueapp.console.workers import (
     ICONS,
     TONES,
@@ -58,11 +57,12 @@ def release() -> AnyResponse:
     moved = transitions.release_claims(session, claims, holder=name, **how_it_is_done())
     session.commit()
     read_anew()
-    return done_with(Done.of("release", moved, asked_for=len(claims)), url_for(".workers_page"))
+    done = done_by(session, "release", moved, asked_for=len(claims))
+    return done_with(done, url_for(".workers_page"))
 
 
 def _ask(name: str, form: Form, *, job_id: int | None) -> Response:
-    session = db.session()
+    controls, session = stops.known(), db.session()
     queries.bound_reads(session)
     roll = read_roll(session)
     found = roll.known(name)
@@ -75,6 +75,7 @@ def _ask(name: str, form: Form, *, job_id: int | None) -> Response:
         job=job_id,
         story=story_of(found, roll.now),
         held=held,
+        stops=stops.Stops.of(controls, {row.kind for row in held}),
         claims=[f"{row.id}@{row.claimed_at.isoformat()}" for row in held],
         ends=_ends(held),
         left=max(found.held - len(held), 0),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from flask import Response, request, url_for
@@ -22,10 +23,12 @@ from queueapp.console.blueprint import bp
 from queueapp.console.forms import FRESH, Form, Unfit, refilled, shown
 from queueapp.console.kinds import glance_at, known_kind
 from queueapp.console.outcomes import Switched
+from queueapp.console.readings import tried
 from queueapp.errors import BadRequest, PageNotFound, QueueError
 from queueapp.extensions import db
 from queueapp.jobs import control, queries
 from queueapp.jobs.control import QUEUE, Switch, scope_of
+from queueapp.jobs.queries.held import Later, held_later
 from queueapp.jobs.status import Event
 from queueapp.jobs.why.words import because, span
 
@@ -122,6 +125,7 @@ def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
         address=_address(kind, verb),
         line=None if kind else _line(),
         **(glance_at(kind) if kind else {}),
+        later=_later(session, kind, now) if verb == "unhold" else None,
         durations=DURATIONS,
         spreads=SPREADS,
         spread=request.args.get("spread", ""),
@@ -185,6 +189,11 @@ def _line() -> Any:
     """What waits and what runs, None where it could not be read."""
     facts = banner.present().facts
     return facts.line if facts else None
+
+
+def _later(session: Session, kind: str | None, now: datetime) -> Later | None:
+    """What stays for later when the hold is lifted, as far as that can be read."""
+    return tried(session, held_later, kind or "", now).value
 
 
 def _scope(kind: str | None) -> str:

@@ -213,6 +213,26 @@ def _write(database: Database, last: Any, actor: str) -> float:
     return MORE_S if is_full else EVERY_S
 
 
+def from_now_on(database: Database) -> dict[str, Any] | None:
+    """What a line says that counts nothing, so that the next one counts only what is yet to come.
+
+    None where there is no line yet: the first one goes on from its own moment.
+    """
+    last = run(database, _LAST)
+    if not last:
+        return None
+    here = _Place.of(run(database, _NOW)[0])
+    told = {"xid": str(here.xid), "id": here.id, "open": here.open, "since": None, "full": False}
+    totals = {"due_to": last[0].due_to, "totals": last[0].totals, "claim": None}
+    return {**told, "kinds": {}, "all": summed({}), **totals}
+
+
+def age_s(database: Database) -> float | None:
+    """How long ago the newest line was written, None without one; those of drills are none."""
+    last = run(database, _LAST)
+    return float(last[0].age_s) if last else None
+
+
 def _with_due(kinds: Mapping[str, Any], due: Mapping[str, int]) -> dict[str, Any]:
     """``kinds`` with the jobs for a later time whose time comes now."""
     nothing = {"events": {}, "retries": 0, "later": 0, "wait": {}, "run": {}}

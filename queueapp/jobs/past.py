@@ -49,7 +49,7 @@ WITH first AS MATERIALIZED (
   SELECT min(id) AS id FROM job_events WHERE job_id IS NULL AND data->>'drill' IS NOT NULL
 )
 DELETE FROM job_events e USING first f
-WHERE e.job_id IS NULL AND (e.data->>'drill' IS NOT NULL
+WHERE e.job_id IS NULL AND (e.data->>'drill' IS NOT NULL OR e.data->>'after_drill' IS NOT NULL
   OR e.id > f.id AND e.scope = ANY(%(scopes)s) AND e.event = ANY(%(switches)s))
 RETURNING e.id
 """
@@ -118,13 +118,28 @@ class Past:
             self._event(Event.MINUTE_STATS, QUEUE, upto + 60 * back, actor="hk", data=data)
         self.session.commit()
 
+    def count_on(self) -> None:
+        """Let the lines of real workers count only what happens from now on.
+
+        What was written until now is in lines of its own. The line that says so is of hours ago.
+        """
+        if line := minute_stats.from_now_on(self.session):
+            line["after_drill"] = self._mark.get("drill", "")
+            made = control.record(
+                self.session, Event.MINUTE_STATS, scope=QUEUE, actor="hk", data=line
+            )
+            self._date(made, 7_200)
+        self.session.commit()
+
     def _event(self, event: Event, scope: str, seconds: float, **fields: Any) -> None:
         fields.setdefault("actor", "user:ana")
         if self._mark:
             fields["data"] = {**(fields.get("data") or {}), **self._mark}
-        made = control.record(self.session, event, scope=scope, **fields)
+        self._date(control.record(self.session, event, scope=scope, **fields), seconds)
+
+    def _date(self, event_id: int, seconds: float) -> None:
         self.session.execute(
-            sa.update(JobEvent).where(JobEvent.id == made).values(created_at=ago(seconds))
+            sa.update(JobEvent).where(JobEvent.id == event_id).values(created_at=ago(seconds))
         )
 
 

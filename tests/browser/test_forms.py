@@ -162,3 +162,41 @@ def test_what_was_typed_into_a_question_that_is_refused_stands_in_it_again(
     expect(reason).to_have_value("the provider is down")
     page.click("#dialog button[data-verb=hold]")
     expect(page.locator("#notice")).to_contain_text("The kind is on hold")
+
+
+def test_a_question_outlasts_a_browser_that_is_offline(
+    page: Page, live_server: str, session: Session, expected_errors: list[str]
+) -> None:
+    expected_errors += ["Failed to fetch", "ERR_INTERNET_DISCONNECTED", "htmx:error"]
+    make_job(session)
+    session.commit()
+    page.goto(live_server)
+    expect(page.locator("#pause")).to_have_text("Live")
+    page.click("[data-verb=pause]")
+    page.fill("#dialog [name=reason]", "the provider is down")
+    page.select_option("#dialog [name=minutes]", "30")
+
+    page.context.set_offline(True)
+
+    expect(page.locator("#pause")).to_have_text("Offline")
+    expect(page.locator("#as-of-note")).to_contain_text("offline")
+    for _ in range(2):
+        page.click("#dialog button[data-verb=pause]")
+        expect(page.locator("#dialog [role=alert]")).to_have_text(
+            "This browser is offline: nothing was sent."
+        )
+    expect(page.locator("#dialog")).to_have_attribute("open", "")
+    expect(page.locator("#dialog [name=reason]")).to_have_value("the provider is down")
+    expect(page.locator("#dialog [name=minutes]")).to_have_value("30")
+
+    page.context.set_offline(False)
+
+    expect(page.locator("#pause")).to_have_text("Live")
+    expect(page.locator("#dialog [role=alert]")).to_have_count(0)
+    page.click("#dialog button[data-verb=pause]")
+    expect(page.locator("#notice")).to_contain_text("The queue is paused")
+    expect(page.locator("#as-of-note")).to_have_text("")
+    session.rollback()
+    pause = control.in_force(session).pause
+    assert pause is not None
+    assert pause.reason == "the provider is down"

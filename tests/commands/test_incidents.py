@@ -26,7 +26,7 @@ from queueapp.commands.demo.incidents.lock import only_one, workers_wait
 from queueapp.commands.demo.incidents.place import printed, told_if_gone, written_down
 from queueapp.commands.demo.incidents.stage import CREW, IMPORT, MAIL, SYNC, NotOurs
 from queueapp.extensions import db
-from queueapp.jobs import audit, control, transitions
+from queueapp.jobs import audit, control, minute_stats, transitions
 from queueapp.jobs.models import Job, JobEvent
 from tests.console.conftest import words
 from tests.factories import make_job
@@ -117,6 +117,48 @@ def test_after_a_roll_back_retried_jobs_end_it(
 
     assert (found["level"], found["rule"]) == ("green", "healthy")
     assert found["notes"][0].startswith("Failing is over: ")
+
+
+def test_a_worker_beside_it_counts_what_happens_from_then_on(
+    session: Session, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines go on from those of a worker that was there before."""
+    monkeypatch.setattr("queueapp.commands.demo.incidents.cast._LINE_S", 0.0)
+
+    def line() -> dict[str, Any]:
+        """What the next line of a worker counts."""
+        is_line = (JobEvent.event == "minute_stats") & JobEvent.data["drill"].is_(None)
+        session.execute(sa.update(JobEvent).where(is_line).values(created_at=ago(90)))
+        session.commit()
+        minute_stats.write(session, actor="housekeeping:w1")
+        session.commit()
+        newest = sa.select(JobEvent.data).where(is_line).order_by(JobEvent.id.desc()).limit(1)
+        found = session.scalars(newest).one()
+        return {kind: dict(one["events"]) for kind, one in found["kinds"].items()}
+
+    minute_stats.write(session, actor="housekeeping:w1")
+    session.commit()
+    make_job(session, kind="a.b")
+    session.commit()
+    assert line() == {"a.b": {"enqueued": 1}}
+
+    stage = make(session, "bad-deploy")
+    assert line() == {}
+    [retried] = session.scalars(sa.select(Job.id).where(Job.status == "failed").limit(1))
+    transitions.requeue(session, [retried], actor="user:ana")
+    session.commit()
+    with Cast(stage, database_url) as played:
+        played.tick()
+        played.tick()
+    assert line()[MAIL] == {"requeued": 1, "claimed": 1, "succeeded": 1}
+    # It is counted once.
+    drilled = sa.select(JobEvent.data).where(JobEvent.data["drill"].is_not(None))
+    lines = session.scalars(drilled.order_by(JobEvent.id.desc()).limit(2)).all()
+    assert all(MAIL not in told["kinds"] for told in lines if "kinds" in told)
+
+    clear(session)
+    left = session.scalars(sa.select(JobEvent.data).where(JobEvent.event == "minute_stats")).all()
+    assert not any({"drill", "after_drill"} & {*told} for told in left)
 
 
 def test_right_after_what_the_banner_advises_it_advises_something_else(

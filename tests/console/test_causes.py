@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -15,7 +16,7 @@ from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.operations import Operation
 from queueapp.jobs.queries import failures
 from queueapp.jobs.status import Event, Status
-from tests.console.conftest import Console, stands_beside, words
+from tests.console.conftest import Console, job_ids, stands_beside, words
 from tests.factories import HOLDER, claim_one, make_job, outcome
 from tests.scenes import Scene, ago
 
@@ -308,6 +309,26 @@ def test_each_button_plans_for_its_part_of_the_cause(console: Console, session: 
     assert {one.state for one in made.values()} == {"planned"}
     assert [one.canary is not None for one in made.values()] == [False, True, False]
     assert {(one.reason, one.planned_by) for one in made.values()} == {("it is back", "user:local")}
+
+
+def test_what_waits_is_found_in_the_statuses_that_it_waits_in(
+    console: Console, session: Session
+) -> None:
+    [fingerprint] = {fail(session, f"no account {number}", verb="retry") for number in range(3)}
+    ids = list(session.scalars(sa.select(Job.id).order_by(Job.id)))
+
+    def linked() -> list[list[int]]:
+        """The jobs of the lists that the number and the table lead to."""
+        session.commit()
+        page = console.get(f"/errors/{fingerprint}")
+        links = re.findall(r'href="(/jobs\?status=(?:queued|held)[^"]*)"', page)
+        return [sorted(job_ids(console.get(html.unescape(link)))) for link in links]
+
+    assert linked() == [ids] * 2
+    transitions.hold(session, ids[:1], held_for="kind", actor="user:ana")
+    assert linked() == [ids] * 2
+    transitions.hold(session, ids[1:], held_for="kind", actor="user:ana")
+    assert linked() == [ids] * 2
 
 
 def test_a_plan_without_a_reason_or_a_verb_is_refused(console: Console, session: Session) -> None:

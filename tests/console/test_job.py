@@ -18,6 +18,7 @@ from queueapp.judgement import Look
 from tests.console.conftest import Console, words
 from tests.console.test_causes import TRACE
 from tests.factories import HOLDER, claim_one, make_job, outcome
+from tests.scenes import Scene, ago
 
 
 def test_a_failed_job_shows_its_error_with_the_traceback(
@@ -69,7 +70,7 @@ def test_a_running_job_shows_its_lease_and_progress(console: Console, session: S
     shown = words(page)
 
     assert f"held by {job.locked_by}" in shown
-    assert "when last is not recorded" in shown
+    assert "when last is not known" in shown
     assert f"lease token {str(job.lease_token)[:8]}" in shown
     assert '<progress max="100" value="42"' in page
     assert "42 % page 3 of 7" in shown
@@ -81,6 +82,22 @@ def test_a_job_that_has_ended_shows_no_progress(console: Console, session: Sessi
 
     for job_id in ended:
         assert "97 %" not in console.get(f"/jobs/{job_id}")
+
+
+def test_when_a_lease_was_last_renewed_is_said_as_the_reason_says_it(
+    console: Console, session: Session
+) -> None:
+    scene = Scene(session)
+    scene.worker(lease_s=300, seen=230)
+    job = scene.running(250, lease_expires_at=ago(-70))
+
+    shown = words(console.get(f"/jobs/{job.id}"))
+
+    [why] = re.findall(r"its lease was last renewed (.*?) ago", shown)
+    assert re.fullmatch("3 min 5. s", why)
+    assert re.search("while it lives; last 3 min 5. s ago lease token", shown)
+    unknown = scene.running(250, by="worker:unheard:1:aa")
+    assert "while it lives; when last is not known" in words(console.get(f"/jobs/{unknown.id}"))
 
 
 def test_an_overdue_lease_is_said_to_be(console: Console, session: Session) -> None:

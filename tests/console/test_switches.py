@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from queueapp.jobs import control, transitions
 from queueapp.jobs.control import Controls
-from queueapp.jobs.models import JobEvent
+from queueapp.jobs.models import Job, JobEvent
 from queueapp.jobs.status import Event, Status
 from tests.console.conftest import Console, stands_beside, words
 from tests.console.hostile import MARK, TEXT
 from tests.factories import make_job
-from tests.scenes import ECHO, Scene
+from tests.scenes import ECHO, Scene, ago
 
 
 def controls(session: Session) -> Controls:
@@ -109,6 +109,37 @@ def test_a_kind_is_held_for_a_reason_and_comes_back_spread(
     assert (lift.event, lift.spread_s, lift.reason) == (Event.KIND_UNHELD, 600, None)
     page = words(console.get(f"/kinds/{ECHO}"))
     assert "Its jobs come back in batches, due within 10 min 0 s from then on: 3 to go." in page
+
+
+def test_who_lifts_a_hold_is_told_what_stays_for_later(console: Console, session: Session) -> None:
+    control.hold_kind(session, ECHO, actor="user:ana", reason="provider down")
+    for seconds in (60, -240, -300):
+        make_job(session, Status.HELD, held_for="kind", available_at=ago(seconds))
+    make_job(session, Status.HELD, held_for="job", available_at=ago(-900))
+    session.commit()
+
+    question = console.get(f"/kinds/{ECHO}/unhold")
+
+    text = words(question)
+    assert "3 held jobs come back in batches" in text
+    assert re.search(
+        r"2 of them are due later, the last one at [^,]*, in (5 min 0|4 min 59) s", text
+    )
+    assert 'href="/operations/new?kind=demo.echo&amp;status=scheduled&amp;verb=run-now"' in question
+    assert "due later" not in words(console.get("/kinds/demo.sleep/unhold"))
+    session.execute(sa.update(Job).values(available_at=ago(5)))
+    session.commit()
+    assert "due later" not in words(console.get(f"/kinds/{ECHO}/unhold"))
+
+
+@pytest.mark.postgresql("a due time that never comes")
+def test_what_is_never_due_is_counted_as_later(console: Console, session: Session) -> None:
+    control.hold_kind(session, ECHO, actor="user:ana", reason="provider down")
+    make_job(session, Status.HELD, held_for="kind")
+    session.execute(sa.text("UPDATE jobs SET available_at = 'infinity'"))
+    session.commit()
+
+    assert "1 of them is due later, be it" in words(console.get(f"/kinds/{ECHO}/unhold"))
 
 
 def test_a_reason_typed_before_the_question_stands_in_it(console: Console) -> None:

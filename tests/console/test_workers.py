@@ -109,7 +109,7 @@ def test_stale_workers_come_first_with_what_they_hold(
     assert "5 min 0 s" in dead
     assert f"2 of 4 2 {dead_jobs[0]} demo.echo" in dead
     assert "Release 2 jobs" in dead
-    assert f"live 0 s 1 of 4 1 {running}" in alive
+    assert re.search(rf"live \d+ s 1 of 4 1 {running}", alive)
     assert "Release" not in alive
     assert "1 live worker , 1 of 4 slots busy" in words(page)
     assert "1 other holds 2 jobs and may be dead" in words(page)
@@ -153,7 +153,7 @@ def test_where_the_address_names_the_connections_a_missing_one_proves_nothing(
         page = words(app.test_client().get("/workers").text)
 
     assert "DATABASE_URL gives its connections a name of its own" in page
-    assert "live 0 s" in page
+    assert re.search(r"live \d+ s", page)
 
 
 def test_a_token_that_leases_over_http_is_one_worker(console: Console, session: Session) -> None:
@@ -212,7 +212,7 @@ def test_many_names_hide_nobody_who_lives(
 
     page = words(console.get(f"/workers/{ALIVE}"))
 
-    assert "live 0 s" in words(console.get("/workers"))
+    assert re.search(r"live \d+ s", words(console.get("/workers")))
     assert "Release" not in page
 
 

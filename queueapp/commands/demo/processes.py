@@ -82,10 +82,11 @@ class Running:
         """What ``path`` answers; None while it does not, or not well."""
         try:
             answer = self.http.request("GET", self.url + path)
-        except urllib3.exceptions.HTTPError:
+            found = answer.json()
+        except (urllib3.exceptions.HTTPError, ValueError):
+            # No answer, or somebody else's: ours is JSON.
             return None
-        found: dict[str, Any] = answer.json()
-        return found if answer.status == 200 else None
+        return found if answer.status == 200 and isinstance(found, dict) else None
 
 
 def _how(status: int | None) -> str:
@@ -199,11 +200,25 @@ def start(
 def _wait_until_ready(run: Running) -> None:
     deadline = time.monotonic() + _START_S
     while not run.stop.wait(0.1):
-        run.must_run()
+        _must_run_at_its_port(run)
         if run.get("/readyz") is not None:
             return
         if time.monotonic() > deadline:
             raise children.ChildDied(f"the web process does not answer at {run.url}/readyz")
+
+
+def _must_run_at_its_port(run: Running) -> None:
+    """Raise ChildDied, or ClickException where somebody took the port before our web process."""
+    try:
+        run.must_run()
+    except children.ChildDied as error:
+        port = urllib3.util.parse_url(run.url).port
+        if port is None or local_port(port) is not None:
+            raise
+        raise click.ClickException(
+            f"port {port} was taken by somebody else meanwhile: start it again, or give another"
+            " --port"
+        ) from error
 
 
 def introduce(app: Flask, run: Running, receiver: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from queueapp.jobs.verdict.facts import Facts, Suspect
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.rule import Said
+from queueapp.jobs.verdict.signs import Signs
 from queueapp.jobs.why.words import counted, moment, span
 
 # Workers that have vanished with a job, and how long ago the last of them at the most.
@@ -22,7 +24,7 @@ def worker_killer(facts: Facts) -> Said | None:
         return None
     guilty.sort(key=lambda one: one.status == "failed")
     first = guilty[0]
-    gone = _vanished(facts, first)
+    gone = vanished(facts.signs, first.holders, facts.now)
     more = f"; so did {counted(len(guilty) - 1, 'more job')}" if guilty[1:] else ""
     has_failed = first.status == "failed"
     # What has ended takes no worker any more, until somebody retries it.
@@ -60,18 +62,18 @@ def _step(one: Suspect) -> str | None:
 
 
 def _has_killed(facts: Facts, one: Suspect) -> bool:
-    """Whether workers vanished with it of late; one that is still there was only slow."""
+    """Whether workers vanished with it of late."""
     assert facts.signs is not None
-    live = {worker.holder for worker in facts.signs.live(facts.now)}
-    return (
-        facts.age_s(one.last_at) <= KILLER_S
-        and not live.intersection(one.holders)
-        and len(_vanished(facts, one)) >= LEAST_KILLED
-    )
+    gone = vanished(facts.signs, one.holders, facts.now)
+    return facts.age_s(one.last_at) <= KILLER_S and len(gone) >= LEAST_KILLED
 
 
-def _vanished(facts: Facts, one: Suspect) -> list[str]:
-    """Its holders, but for those that said why they ended."""
-    assert facts.signs is not None
-    ended = {worker.holder for worker in facts.signs.workers if worker.stopped_at}
-    return [name for name in dict.fromkeys(one.holders) if name not in ended]
+def vanished(signs: Signs, holders: Sequence[str], now: datetime) -> list[str]:
+    """The ``holders`` of a job's lost leases that ended without saying why.
+
+    None where one is still there: it was only slow.
+    """
+    if {worker.holder for worker in signs.live(now)}.intersection(holders):
+        return []
+    ended = {worker.holder for worker in signs.workers if worker.stopped_at}
+    return [name for name in dict.fromkeys(holders) if name not in ended]

@@ -136,6 +136,7 @@ def make(session: Session, name: str, *, jobs: int = RUNAWAY_JOBS) -> Stage:
     """Make the incident ``name``; all but the lock of ``locked`` stands in the database then."""
     stage = Stage(session, name)
     (runaway(jobs) if name == "runaway" else INCIDENTS[name].make)(stage)
+    stage.past.count_on()
     return stage
 
 

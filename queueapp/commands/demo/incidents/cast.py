@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from queueapp.commands.demo.incidents.lock import connect
 from queueapp.commands.demo.incidents.stage import EVENING, LEASE_S, Stage, minute
 from queueapp.errors import OperationBusy, OperationNotFound
-from queueapp.jobs import control, operations, transitions
+from queueapp.jobs import control, minute_stats, operations, transitions
 from queueapp.jobs.backoff import Backoff
 from queueapp.jobs.claim import Holder
 from queueapp.jobs.connection_names import connection_name
@@ -66,6 +66,8 @@ class Cast:
         if self._stage.signs and now - self._lined >= _LINE_S:
             self._lined = now
             ended = {kind: minute(claimed=n, succeeded=n) for kind, n in self._ended.items()}
+            if self._is_counted():
+                ended = {}
             self._stage.past.lines(1, {**ended, **self._stage.line}, upto=0)
             self._ended.clear()
         if not self._is_blocked():
@@ -75,6 +77,12 @@ class Cast:
             self._mend()
             self._try_canaries()
             self._work_off()
+
+    def _is_counted(self) -> bool:
+        """Whether a worker counts what is worked off: one that somebody has started beside it."""
+        age_s = minute_stats.age_s(self._stage.session)
+        self._stage.session.commit()
+        return age_s is not None and age_s < 2 * minute_stats.EVERY_S
 
     def _mend(self) -> None:
         """Let the kind that fails rest while it is held, and go well once it was seen to."""

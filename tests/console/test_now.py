@@ -282,8 +282,8 @@ def test_what_people_did_last_says_who_and_why(console: Console, scene: Scene) -
 
     shown = words(console.get("/"))
 
-    assert "kind held demo.echo provider down user:ana 0 s" in shown
-    assert f"cancelled {job.id} twice user:bo 0 s" in shown
+    assert re.search(r"kind held demo.echo provider down user:ana \d s", shown)
+    assert re.search(rf"cancelled {job.id} twice user:bo \d s", shown)
     # Beside the chart as well.
     scene.minutes(2, succeeded=1)
     assert "kind held demo.echo by user:ana" in console.get("/")

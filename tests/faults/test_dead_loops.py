@@ -46,7 +46,7 @@ def test_every_loop_survives_a_fault_an_odd_error_and_a_row_that_nobody_can_read
         journey.rows(
             "UPDATE jobs SET created_at = 'infinity' WHERE id = %(id)s RETURNING 1", id=odd
         )
-        worker = broken(journey, f"pump={once},retention=KeyError*1")
+        worker = broken(journey, f"pump={once},retention=KeyError*1,instants=unread")
         last = journey.enqueue("journey.tick", count=5)[-1]
 
         journey.wait_for_status(last, "succeeded", within=60)

@@ -2,7 +2,8 @@
 
 ``pump=MemoryError*1,housekeeping=SystemExit`` has the pump fail once and housekeeping always;
 ``pump=hang`` has it never return, which the worker then notices after some seconds;
-``shutdown=spin`` has the main thread never end the process, and be given a second more for it.
+``instants=unread`` leaves to the driver those that it cannot read; ``shutdown=spin`` has the main
+thread never end the process, and be given a second more for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from queueapp import connections
 from queueapp.worker import loop, runtime
 from queueapp.worker.housekeeping import Housekeeping
 from queueapp.worker.lease_keeper import LeaseKeeper
@@ -67,5 +69,7 @@ def _spin_at_the_end() -> None:
 for each in os.environ.get(VARIABLE, "").split(","):
     if each == "shutdown=spin":
         _spin_at_the_end()
+    elif each == "instants=unread":
+        connections.read_any_instant = lambda _: None  # type: ignore[assignment, attr-defined]
     elif each:
         _break(*each.split("=", 1))

@@ -25,7 +25,6 @@ from queueapp.console.appearance import shown_status
 from queueapp.console.blueprint import bp
 from queueapp.console.criteria import read_place
 from queueapp.console.forms import Form, Unfit, refilled, shown
-from queueapp.console.kinds import kind_address
 from queueapp.console.moved_jobs import OPEN, fates_of, rows_of
 from queueapp.console.operation_filter import filter_of, list_of
 from queueapp.console.operation_story import (
@@ -37,6 +36,7 @@ from queueapp.console.operation_story import (
     story_of,
     word_to_type,
 )
+from queueapp.console.operation_ways import kind_instead, rest_address
 from queueapp.console.readings import bounded, glance_at, noticed, tried
 from queueapp.errors import (
     BadRequest,
@@ -55,8 +55,6 @@ SAMPLE = 10
 # How long one request goes on, and how long one statement of a batch may take.
 LONGEST_S = 1.0
 BATCH_S = 5.0
-# Who wants so of too many jobs wants them out of the way.
-_STOPPING = ("cancel", "hold", "reschedule")
 # A batch that was at work when somebody stopped the operation is over by then.
 LAST_BATCH = timedelta(seconds=2 * BATCH_S)
 
@@ -211,7 +209,7 @@ def _context(
         "is_for_admins": made.verb in operations.FOR_ADMINS,
         "copies": _copies(made),
         "limit": limit,
-        "instead": _instead(made),
+        "instead": kind_instead(made),
         "filter": filter_of(made.asked),
         "place": place_of(made),
         "others": others_of(made),
@@ -223,7 +221,7 @@ def _context(
         "undone": undone,
         "stops": stops.of_operation(made, sample, trials, fates.value or ()),
         "list_url": None if alike is None else url_for(".jobs", **alike),  # type: ignore[arg-type]
-        "again_url": _again(made),
+        "again_url": rest_address(made),
         "sample": [(job, shown_status(job, now)) for job in sample],
         "sample_cut": first is not None and not first.whole,
         "trials": [(trial, _standing(trial, now)) for trial in trials],
@@ -241,28 +239,6 @@ def _copies(made: Operation) -> list[tuple[str, str]]:
         return []
     files = (("CSV", ".jobs_csv"), ("NDJSON", ".jobs_ndjson"))
     return [(name, url_for(page, **alike, whole="yes")) for name, page in files]
-
-
-def _again(made: Operation) -> str | None:
-    """Where the rest of one that was stopped is planned: the jobs that its verb can move."""
-    alike: Mapping[str, Any] | None = list_of(made.where) if made.undoes is None else None
-    if made.state != "stopped" or alike is None:
-        return None
-    return url_for(
-        ".new_operation", **alike, verb=made.verb, reason=made.reason, **_place_again(made.how)
-    )
-
-
-def _place_again(how: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a reschedule put its jobs, for the form that puts the rest there.
-
-    It has no field for an instant, nor for parts of a minute: those are asked for anew.
-    """
-    minutes, rest_s = divmod(how.get("delay_s") or 0, 60)
-    place = {} if how.get("priority") is None else {"to_priority": how["priority"]}
-    if spread := int((how.get("spread_s") or 0) // 60):
-        place["spread"] = spread
-    return place if rest_s or not minutes else {**place, "minutes": int(minutes)}
 
 
 def _no_undo(made: Operation, undone: Undone) -> str | None:
@@ -283,12 +259,6 @@ def _is_beyond(made: Operation, most: int | None) -> bool:
     except OperationNeedsAdmin:
         return True
     return False
-
-
-def _instead(made: Operation) -> str | None:
-    """The kind that is held instead of moving so many of its jobs, where that helps as well."""
-    kind = made.asked.kind if made.verb in _STOPPING else None
-    return kind if kind_address(kind) else None
 
 
 def _standing(trial: operations.Trial, now: datetime) -> str:

@@ -275,12 +275,12 @@ def test_waiting_counts_say_when_not_all_were_looked_at(
 def test_each_of_many_priorities_is_counted(session: Session) -> None:
     for priority in range(150):
         make_job(session, priority=priority - 100)
-    last = make_job(session, priority=-300, available_at=datetime.now(UTC) - SOON)
+    last = make_job(session, priority=-300)
     depths = queries.depth_by_priority(session)
 
     assert [one.priority for one in depths] == [*range(49, -101, -1), -300]
     assert queries.WaitingCounts.of(depths).due == Counted(151, capped=False)
-    assert (depths[-1].oldest_id, depths[-1].oldest_at) == (last.id, last.available_at)
+    assert (depths[-1].oldest_id, depths[-1].oldest_at) == (last.id, last.created_at)
     assert queries.status_counts(session, depths=depths)[Status.QUEUED] == 151
 
 

@@ -42,7 +42,8 @@ running AS MATERIALIZED (
   ORDER BY claimed_at, id LIMIT 10000
 )
 SELECT
-  (SELECT extract(epoch FROM min(available_at) - clock_timestamp()) FROM head)::float8 AS due_in_s,
+  (SELECT min(extract(epoch FROM available_at)) - extract(epoch FROM clock_timestamp())
+   FROM head)::float8 AS due_in_s,
   (SELECT count(*) FROM running WHERE lease_expires_at < clock_timestamp()) AS overdue,
   (SELECT array_agg(lease_token) FROM running
    WHERE locked_by = %(me)s AND cancel_requested_at IS NOT NULL) AS cancels,

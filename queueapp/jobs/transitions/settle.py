@@ -123,10 +123,12 @@ _SETTLED_EVENTS = """
       'error_fingerprint', error_fingerprint) END
   FROM settled"""
 
+# Before 17 nothing can be taken from an instant without end, but from its seconds.
 _CLAIMED_EVENTS = """
   SELECT id, kind, 'claimed', 'queued', 'running', attempts, lease_token, %(me)s, NULL::text,
     jsonb_build_object('wait_ms',
-      round(extract(epoch FROM claimed_at - greatest(available_at, created_at)) * 1000))
+      round((extract(epoch FROM claimed_at)
+        - extract(epoch FROM greatest(available_at, created_at))) * 1000))
   FROM claimed"""
 
 _LOGGED = """

@@ -97,6 +97,13 @@ def _release(session: Session) -> Act:
     return Act("/workers/release", {"alive": "yes", **WHY}, ask, api, json)
 
 
+def _release_all(session: Session) -> Act:
+    job = make_job(session, Status.RUNNING)
+    at = job.claimed_at and job.claimed_at.isoformat()
+    json = {"claims": [{"job_id": job.id, "claimed_at": at}], "alive": True, **WHY}
+    return Act(api=f"/api/workers/{job.locked_by}/release", json=json)
+
+
 def _drain(session: Session) -> Act:
     control.record(session, Event.WORKER_SEEN, scope=WORKER, actor=WORKER, data=TOLD)
     ask = f"/workers/drain?worker={WORKER}"
@@ -188,6 +195,7 @@ DEEDS: dict[str, Deed] = {
     "ticked": Deed(_ticked("retry"), in_api=False),
     "ticked, to purge": Deed(_ticked("purge", **WHY), may=ADMINS, in_api=False),
     "release": Deed(_release),
+    "release all": Deed(_release_all, on_pages=False),
     "drain": Deed(_drain),
     "pause": Deed(_pause),
     "resume": Deed(_resume),

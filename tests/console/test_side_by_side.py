@@ -121,6 +121,8 @@ def test_what_waits_is_counted_once(sharing: Flask, session: Session) -> None:
 
 def test_a_poll_with_nothing_new_asks_for_nothing_else(fresh_app: Flask, session: Session) -> None:
     path, _ids = plan(session, 2)
+    # What stops its jobs is told by the look that all pages share.
+    fresh_app.extensions["queue_look"].life_s = 600.0
     client = fresh_app.test_client()
     timed = PANEL | {"Queue-Timer": "1"}
     expected = {

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import sqlalchemy as sa
 
 from queueapp.jobs import transitions
 from queueapp.jobs.claim import Claim
 from queueapp.jobs.cursor import Cursor
 from tests.factories import HOLDER, outcome
+from tests.live.processes import until
 
 FINISHED = {"status": "'succeeded'", "finished_at": "now()"}
 AHEAD = {"available_at": "now() + interval '1 day'", "priority": "10 + n % 5"}
@@ -27,6 +31,29 @@ def fill(connection: sa.Connection, count: int, **columns: str) -> None:
 def analyze(connection: sa.Connection) -> None:
     """Refresh what the planner knows, and clean what can be."""
     connection.execute(sa.text("VACUUM ANALYZE jobs"))
+
+
+@contextmanager
+def undisturbed(connection: sa.Connection) -> Iterator[None]:
+    """Without autovacuum: what it analyses, its snapshot keeps dead rows for so long."""
+    tables = connection.scalars(
+        sa.text(
+            "SELECT inhrelid::regclass::text FROM pg_inherits"
+            " WHERE inhparent = 'job_events'::regclass UNION ALL SELECT 'jobs'"
+        )
+    ).all()
+    for table in tables:
+        connection.execute(sa.text(f"ALTER TABLE {table} SET (autovacuum_enabled = false)"))
+    at_work = sa.text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE backend_type = 'autovacuum worker' AND datname = current_database()"
+    )
+    until(lambda: connection.scalar(at_work) == 0, "autovacuum has left the tables")
+    try:
+        yield
+    finally:
+        for table in tables:
+            connection.execute(sa.text(f"ALTER TABLE IF EXISTS {table} RESET (autovacuum_enabled)"))
 
 
 def forget_statistics(connection: sa.Connection) -> None:

@@ -20,7 +20,7 @@ from queueapp.jobs.transitions import holding, sweeper
 from queueapp.jobs.transitions.settle import _SETTLE, exchange_statement
 from tests.factories import HOLDER
 from tests.jobs.explain import Plan, Prepared
-from tests.jobs.filling import AHEAD, FINISHED, analyze, churn, fill, forget_statistics
+from tests.jobs.filling import AHEAD, FINISHED, analyze, churn, fill, forget_statistics, undisturbed
 
 N = 10
 TERMS: dict[str, Any] = {
@@ -76,12 +76,11 @@ class Hot:
 @pytest.fixture
 def hot(worker: sa.Connection) -> Iterator[Hot]:
     """Planned while the table was empty and nothing was known of it."""
-    worker.execute(sa.text("ALTER TABLE jobs SET (autovacuum_enabled = false)"))
-    forget_statistics(worker)
-    hot = Hot(worker)
-    hot.measure()
-    yield hot
-    worker.execute(sa.text("ALTER TABLE jobs RESET (autovacuum_enabled)"))
+    with undisturbed(worker):
+        forget_statistics(worker)
+        hot = Hot(worker)
+        hot.measure()
+        yield hot
     analyze(worker)
 
 

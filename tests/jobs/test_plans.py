@@ -16,7 +16,7 @@ from queueapp.jobs.transitions import Held, holding
 from queueapp.jobs.transitions.settle import exchange_statement
 from tests.factories import HOLDER
 from tests.jobs.explain import Plan, Prepared
-from tests.jobs.filling import FINISHED, analyze, fill
+from tests.jobs.filling import FINISHED, analyze, fill, undisturbed
 
 TERMS: dict[str, Any] = {
     "outcomes": "[]", "me": HOLDER.name, "lease": 60.0, "job_timeout": 0.0,
@@ -27,9 +27,8 @@ TERMS: dict[str, Any] = {
 @pytest.fixture
 def probe(worker: sa.Connection) -> Iterator[sa.Connection]:
     """A worker's connection over a table whose statistics only the test refreshes."""
-    worker.execute(sa.text("ALTER TABLE jobs SET (autovacuum_enabled = false)"))
-    yield worker
-    worker.execute(sa.text("ALTER TABLE jobs RESET (autovacuum_enabled)"))
+    with undisturbed(worker):
+        yield worker
 
 
 def assert_small(plan: Plan, buffers: int) -> None:

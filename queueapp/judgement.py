@@ -95,8 +95,16 @@ def no_writes(app: Flask) -> NoWrites | None:
 def look(app: Flask) -> Look:
     """Look at the queue now. Raises what the database raises."""
     settings: Settings = app.extensions["queue_settings"]
+    is_new = no_writes(app) is not None
     with app.app_context(), db.engine.connect() as connection:
+        if is_new:
+            connection.invalidate()
         facts = _read(connection, settings)
+        if facts.no_writes and not is_new:
+            # A connection keeps what was so when it was made: a new one tells what is so now.
+            connection.invalidate()
+            connection.rollback()
+            facts = _read(connection, settings)
         groups = facts.groups.groups if facts.groups else ()
         ids = {one.fingerprint: one.sample for one in groups if one.fingerprint}
         samples = tried(connection, lambda it: queries.samples_of(it, ids, facts.now))

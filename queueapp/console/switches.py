@@ -110,7 +110,8 @@ def _known(verb: str) -> str:
 def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
     session = db.session()
     queries.bound_reads(session)
-    latest = control.in_force(session).latest.get(_scope(kind))
+    controls = control.in_force(session)
+    latest = controls.latest.get(_scope(kind))
     now = queries.database_now(session)
     wanted = form.value("next") or request.args.get("next") or back.referrer()
     return shown(
@@ -124,6 +125,7 @@ def _ask(verb: str, kind: str | None, form: Form = FRESH) -> Response:
         seen=latest.id if latest else 0,
         address=_address(kind, verb),
         line=None if kind else _line(),
+        pause=controls.pause if kind else None,
         **(glance_at(kind) if kind else {}),
         later=_later(session, kind, now) if verb == "unhold" else None,
         durations=DURATIONS,

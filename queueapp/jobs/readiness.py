@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from queueapp.errors import DatabaseUnavailable, SchemaMismatch
 from queueapp.jobs import partitions, queries
-from queueapp.jobs.database import Database, run
+from queueapp.jobs.database import Database, connection_of, run
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ def check(database: Database, head: str | None) -> Readiness:
     """
     [row] = run(database, "SELECT current_setting('transaction_read_only')::bool AS read_only")
     if row.read_only:
+        # It may be so of this connection alone by now.
+        connection_of(database).invalidate()
         raise DatabaseUnavailable(
             "the database is read-only at the moment; try again", retry_after=5
         )

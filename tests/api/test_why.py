@@ -513,6 +513,11 @@ def test_a_lease_that_ran_out_waits_for_a_sweeper(
     swept_soon = why(job.id)
     put_back(session, job.id, 900)
 
+    # Its holder signs and does not renew: it hangs, and takes nothing back.
+    frozen = make_job(session, Status.RUNNING, locked_by=workers.made[0].terms.actor)
+    put_back(session, frozen.id, 70)
+    assert "no live worker is known that would take it back" in why(frozen.id)["sentence"]
+
     assert alone["rule"] == "lease_expired"
     assert "no live worker is known that would take it back" in alone["sentence"]
     assert "a sweeper takes it back within seconds" in swept_soon["sentence"]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import event
@@ -234,6 +235,51 @@ def test_a_look_that_meets_it_connects_anew_for_another_server_may_have_taken_ov
         judgement.look(unwritable)
 
     assert len(made) >= 2
+
+
+@pytest.mark.postgresql("read-only transactions")
+def test_once_the_database_takes_writes_again_no_connection_of_before_is_believed(
+    database_url: str, engine: sa.Engine
+) -> None:
+    alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+    name = make_url(database_url).database
+    with application(database_url) as app, alone.connect() as owner:
+        with app.app_context():
+            pool = db.engine
+        owner.exec_driver_sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        try:
+            closed = [pool.connect() for _ in range(4)]
+        finally:
+            owner.exec_driver_sql(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+        for connection in closed:
+            connection.close()
+
+        client, look = app.test_client(), app.extensions["queue_look"]
+        for _ in range(4):
+            assert look.get().value.facts.no_writes is None
+        probes = [client.get("/readyz").status_code for _ in range(5)]
+
+    # Each that meets one of them takes it away.
+    assert sorted(probes, reverse=True) == probes
+    assert probes[-1] == 200
+
+
+@pytest.mark.postgresql("read-only transactions")
+def test_a_probe_that_meets_a_read_only_connection_leaves_it(
+    database_url: str, engine: sa.Engine
+) -> None:
+    options = "-c default_transaction_read_only=on"
+    url = make_url(database_url).update_query_dict({"options": options})
+    with application(url.render_as_string(hide_password=False)) as app:
+        with app.app_context():
+            pool = db.engine
+        made: list[object] = []
+        event.listen(pool, "connect", lambda connection, _: made.append(connection))
+
+        answers = [app.test_client().get("/readyz").status_code for _ in range(3)]
+
+    assert answers == [503] * 3
+    assert len(made) >= 3
 
 
 def test_every_role_is_refused_alike(closed: Flask) -> None:

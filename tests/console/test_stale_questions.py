@@ -96,6 +96,13 @@ def test_a_reschedule_does_not_undo_what_somebody_did_meanwhile(
 
     assert answer.status_code == 409
     assert "waits in another place of the line" in words(answer.text)
+    mine = fields(console.get(path))
+    transitions.hold(session, [job.id], actor="user:bo", reason="wait")
+    session.commit()
+    held = words(console.post(path, **mine, minutes="5").text)
+    assert "since you were asked: it is held now. Look again" in held
+    transitions.unhold(session, [job.id], actor="user:bo", held_for="job")
+    session.commit()
     assert events_of(session, job.id).count("rescheduled") == 1
     # The second of two clicks is calm.
     assert "done=reschedule.0.0.1" in console.post(path, **mine, minutes="90").location

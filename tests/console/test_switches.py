@@ -132,6 +132,22 @@ def test_who_lifts_a_hold_is_told_what_stays_for_later(console: Console, session
     assert "due later" not in words(console.get(f"/kinds/{ECHO}/unhold"))
 
 
+def test_who_lifts_a_hold_is_told_of_a_pause_and_of_what_was_not_moved_aside(
+    console: Console, session: Session
+) -> None:
+    control.hold_kind(session, ECHO, actor="user:ana", reason="provider down")
+    control.pause(session, actor="user:bo", reason="migration")
+    make_job(session, Status.HELD, held_for="kind")
+    for _ in range(2):
+        make_job(session)
+    session.commit()
+
+    text = words(console.get(f"/kinds/{ECHO}/unhold"))
+
+    assert "2 have not been moved aside: what of them is due starts at once" in text
+    assert re.search(r"The queue is paused by user:bo \d s ago: “migration” ?: nothing of it", text)
+
+
 @pytest.mark.postgresql("a due time that never comes")
 def test_what_is_never_due_is_counted_as_later(console: Console, session: Session) -> None:
     control.hold_kind(session, ECHO, actor="user:ana", reason="provider down")

@@ -182,7 +182,7 @@ def test_workers_that_are_gone_with_what_they_ran_are_red_before_their_leases_en
     assert "1 job is held by workers that are gone; the first lease ends in 5" in (
         found.first.sentence
     )
-    assert found.others[0].sentence.endswith("and no other worker is alive.")
+    assert found.others[0].sentence.endswith("and no other worker is alive to take them back.")
     assert found.others[0].step.text.startswith("Start `flask work`")
     scene.worker("w2")
     assert rules(judged(scene)) == ["stale_worker"]

@@ -130,14 +130,17 @@ def _refusal(verb: PersonVerb, job_id: int, found: Seen, how: dict[str, Any]) ->
     if verb is unhold and status is Status.HELD:
         detail = f"job {job_id} is held for its kind, which is on hold: lift that hold instead"
     if status in _sources(verb) and _has_moved_on(job_id, found, how):
-        detail = f"job {job_id} has moved on since you were asked: {_since(status)}. Look again"
+        since = _since(status, (how.get("seen") or {}).get(job_id))
+        detail = f"job {job_id} has moved on since you were asked: {since}. Look again"
     return IllegalMove(detail, job_id=job_id, job_status=str(status))
 
 
-def _since(status: Status) -> str:
-    """What may have become of a job that stands otherwise than it was seen."""
+def _since(status: Status, seen: Seen | None) -> str:
+    """What has become of a job that stands otherwise than it was ``seen``."""
     if status is Status.RUNNING:
         return "an attempt at it has begun, and runs"
     if status in FINAL:
         return f"it has run again, and is {status} anew"
+    if seen and seen.status is not status:
+        return f"it is {status} now"
     return f"it is {status}, and waits in another place of the line"

@@ -38,7 +38,8 @@ def stale_worker(facts: Facts) -> Said | None:
     left = (holder.last_expiry - facts.now).total_seconds()
     then = f"their leases end by themselves within {span(left)}"
     if not others:
-        then = f"their leases end within {span(max(left, 0.0))}, and no other worker is alive"
+        when = f"end within {span(left)}" if left > 0 else "have ended"
+        then = f"their leases {when}, and no other worker is alive to take them back"
     elif left <= 0:
         then = "their leases have ended, a worker's sweeper takes them back"
     more = f" {counted(len(silent) - 1, 'more worker')} silent as well." if silent[1:] else ""
@@ -57,13 +58,12 @@ def stale_worker(facts: Facts) -> Said | None:
             "other_workers": others,
         },
         (f"/workers/{quote(holder.name, safe='')}", "/jobs?status=running"),
-        _swept(facts) if left <= 0 or not others else None,
+        _swept(others) if left <= 0 or not others else None,
     )
 
 
-def _swept(facts: Facts) -> str:
-    live = facts.signs.live(facts.now) if facts.signs else []
-    if any(not one.is_elsewhere for one in live):
+def _swept(others: int) -> str:
+    if others:
         return "Wait some seconds for a sweeper."
     return "Start `flask work`, which takes them back; or release its jobs."
 

@@ -25,8 +25,11 @@ def lease_expired(facts: Facts) -> Told | None:
     if job.status != Status.RUNNING or job.lease_expires_at > facts.now:
         return None
     overdue = (facts.now - job.lease_expires_at).total_seconds()
-    ends_at, sweepers = _ends_at(facts), len(facts.keepers)
+    ends_at = _ends_at(facts)
     timed_out = ends_at is not None and ends_at <= facts.now
+    # A holder that lives would have renewed it: it hangs.
+    alive = [one for one in facts.keepers if timed_out or one.holder != job.locked_by]
+    sweepers = len(alive)
     what = "Its attempt timed out" if timed_out else f"The lease of {job.locked_by} ran out"
     then = "a sweeper takes it back within seconds"
     if not sweepers:

@@ -196,6 +196,8 @@ def test_system_and_settings_tell_the_state(closed: Flask) -> None:
 def test_a_database_that_takes_no_writes_closes_the_console_by_itself(
     unwritable: Flask, session: Session, failed_job: int
 ) -> None:
+    told = unwritable.test_client().get("/api/verdict", headers=bearer("viewer")).get_json()
+    assert (told["level"], told["rule"]) == ("red", "read_only")
     for path, page in pages(unwritable.test_client(), session, failed_job):
         assert "data-verb" not in page, path
         assert "Read-only: the database takes no writes" in words(page), path

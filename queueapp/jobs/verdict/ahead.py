@@ -1,13 +1,26 @@
-"""Rules for what will become a problem: the database, before it is one. Pure."""
+"""Rules for the database: what it refuses, and what will become a problem. Pure."""
 
 from __future__ import annotations
 
 from queueapp.jobs.partitions import WARN_BELOW_DAYS
 from queueapp.jobs.queries.oldest import OLD_S
-from queueapp.jobs.verdict.facts import Facts
+from queueapp.jobs.verdict.facts import Facts, NoWrites
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.why.words import counted, span
+
+
+def read_only(facts: Facts) -> Said | None:
+    """The database refuses whatever would be written. A standby is as it should be."""
+    if facts.no_writes is not NoWrites.READ_ONLY:
+        return None
+    return Said(
+        Level.RED,
+        "The database takes no writes: no job can be created, claimed or ended.",
+        None,
+        {},
+        ("/system",),
+    )
 
 
 def ledger_ends(facts: Facts) -> Said | None:

@@ -24,6 +24,17 @@ UNKNOWN, HEALTHY = "unknown", "healthy"
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "read_only",
+        "Read-only",
+        _RED,
+        "The database takes no writes, and is no standby: `default_transaction_read_only` is on.",
+        "Find out who turned it on and why; then turn it off: `ALTER DATABASE … RESET"
+        " default_transaction_read_only`.",
+        (),
+        (),
+        ahead.read_only,
+    ),
+    Rule(
         "no_workers",
         "No workers",
         _RED,

@@ -16,7 +16,7 @@ from tests.factories import make_job
 
 
 def link(page: str) -> str | None:
-    found = re.search(r'href="([^"]+)">same payload</a>', page)
+    found = re.search(r'href="([^"]+)">same payload fields</a>', page)
     return html.unescape(found[1]) if found else None
 
 

@@ -23,7 +23,7 @@ from queueapp.errors import PageNotFound
 from queueapp.extensions import db
 from queueapp.jobs import queries
 from queueapp.jobs.control import Switch
-from queueapp.jobs.kinds import Tally
+from queueapp.jobs.kinds import FAILED_LIMIT, Tally
 from queueapp.jobs.names import KIND
 from queueapp.jobs.presence import Worker
 from queueapp.jobs.queries import COUNT_LIMIT, JobFilter, Pulse
@@ -211,6 +211,7 @@ def _bounds(look: Look) -> Mapping[str, Any]:
         "reasons": look.reasons,
         "hour": look.hour.value,
         "count_limit": COUNT_LIMIT,
+        "failed_limit": FAILED_LIMIT,
     }
 
 

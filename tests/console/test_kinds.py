@@ -149,6 +149,7 @@ def test_counts_stop_at_a_bound_and_say_so(
 ) -> None:
     monkeypatch.setattr(kinds, "SCAN_LIMIT", 2)
     monkeypatch.setattr(kinds, "COUNT_LIMIT", 2)
+    monkeypatch.setattr(kinds, "FAILED_LIMIT", 2)
     monkeypatch.setattr(kinds, "LEAST_COUNTED", 2)
     for module in ("kinds", "filters"):
         monkeypatch.setattr(f"queueapp.console.{module}.COUNT_LIMIT", 2)
@@ -157,12 +158,14 @@ def test_counts_stop_at_a_bound_and_say_so(
         session, [make_job(session).id for _ in range(4)], held_for="kind", actor="housekeeping:a"
     )
     make_job(session, kind="demo.fail", priority=-1)
+    for _ in range(4):
+        make_job(session, Status.FAILED)
     session.commit()
 
     page = console.get("/kinds")
 
     assert len(ids) == 4
-    assert row_of(page, ECHO).startswith(f"{ECHO} 2+ 0 2+ 0")
+    assert row_of(page, ECHO).startswith(f"{ECHO} 2+ 0 2+ 2+")
     # Not among those looked at: it may have some.
     assert row_of(page, "demo.fail").startswith("demo.fail 0+ 0 0 0")
 

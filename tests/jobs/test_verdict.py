@@ -33,7 +33,8 @@ from queueapp.jobs.verdict import (
     suspects,
     verdict,
 )
-from queueapp.jobs.verdict.catalogue import ENDS, FIELDS
+from queueapp.jobs.verdict.catalogue import ENDS
+from queueapp.jobs.verdict.evidence import FIELDS
 from queueapp.jobs.verdict.facts import System
 from queueapp.jobs.verdict.minutes import read_minutes
 from queueapp.jobs.why import statement as why_statement

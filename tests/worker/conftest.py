@@ -12,6 +12,7 @@ from flask import Flask
 from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
+from queueapp import notifier
 from queueapp.connections import listen_connection, worker_engine
 from queueapp.jobs import transitions
 from queueapp.jobs.backoff import Backoff
@@ -125,8 +126,12 @@ def job(session: Session) -> Callable[[int], Job]:
 
 @pytest.fixture
 def listener(app: Flask) -> Iterator[psycopg.Connection[Any]]:
+    # What an earlier test has committed is told of by now.
+    notifier._notifiers.finish()
     connection = listen_connection(app, "listen")
     connection.execute(f"LISTEN {CHANNEL}")
+    while heard(connection, 0.1):
+        pass
     yield connection
     connection.close()
 

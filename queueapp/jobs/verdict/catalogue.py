@@ -1,6 +1,6 @@
 """The ordered list of rules, each with its meaning and its next step; docs/verdict.md has them.
 
-What the fields of the evidence mean stands in ``FIELDS``, one meaning whatever the rule.
+What the fields of the evidence mean stands in ``evidence.py``, one meaning whatever the rule.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from queueapp.jobs.verdict import absent, ahead, failing, halted, killer, slow
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.rule import Rule
-from queueapp.jobs.verdict.waiting import REASONS
 
 _AMBER, _RED = (Level.AMBER,), (Level.RED,)
 _EITHER = (Level.AMBER, Level.RED)
@@ -221,81 +220,4 @@ ENDS: dict[str, tuple[str, str, str]] = {
         "Look at the database; what could be read stands below.",
     ),
     HEALTHY: ("Healthy", "None of the rules applies, and all of them could be asked.", "None."),
-}
-
-FIELDS: dict[str, str] = {
-    "arrived": "jobs that were created or retried by a person, in the ten minutes; one for a later"
-    " time counts when it is due",
-    "asked_to_stop": "running jobs that somebody has asked to stop",
-    "attempts": "attempts that ended in success or failure, in the ten minutes",
-    "attempts_since": "attempts of the kind that ended after `failing_until`",
-    "clears_at": "when it ends by itself at the latest, where no job of it is left; null: one is,"
-    " or that is not known",
-    "days_ahead": "days after today that the ledger has partitions for; -1: not even today's",
-    "deployed_at": "when the newest `QUEUE_RELEASE` was first seen, if another one was before it",
-    "drain_s": "seconds until nothing is due at the present pace if no job came any more",
-    "due": "due jobs, exact up to 10,000 a priority; of more than 30 priorities up to 300,000 in"
-    " all",
-    "ended": "jobs that ended in the ten minutes",
-    "ended_per_minute": "jobs that ended a minute, over five minutes; null: not counted yet, or"
-    " nothing has been counted for two minutes",
-    "error_class": "the error of that group",
-    "expected_workers": "`QUEUE_EXPECTED_WORKERS`; null: not set",
-    "failing_until": "the end of the last minute in which too many attempts of the kind failed",
-    "failures": "those of the attempts that failed",
-    "fingerprint": "of the first group of errors of that kind",
-    "first_lease_ends_at": "when the first of its leases ends",
-    "handbacks": "how often workers gave it back unused; 0: it is due, and none took it",
-    "held_due": "due jobs on hold with their kinds, exact up to 1,000 a kind",
-    "held_kinds": "kinds on hold with due jobs",
-    "higher_priority": "the higher priority that goes on",
-    "holder": "the worker",
-    "holders": "the workers that vanished",
-    "job_id": "the job",
-    "jobs": "how many jobs it holds",
-    "kind": "the kind with the most of them, for which something is left to do; or that of the job",
-    "last_at": "when the last of them did",
-    "last_end_at": "when an attempt last ended; null: not known",
-    "last_lease_ends_at": "when the last of its leases ends",
-    "last_seen_at": "when that worker last signed",
-    "last_worker": "the worker that was heard of last; null: none",
-    "live_without_slots": "live workers that run no jobs",
-    "live_workers": "workers with threads that have signed within 150 s, have not stopped, and are"
-    " connected as far as that can be told",
-    "lock_application": "what the connection calls itself that holds the lock",
-    "lock_pid": "its process in the database, 0: a prepared transaction; null: no lock is seen",
-    "lock_role": "its role",
-    "lock_since": "since when its transaction is open; null: no lock, or that is hidden",
-    "lock_waits": "connections of the queue that wait for a lock; looked for where nothing ends",
-    "longest_id": "the job that has been running for the longest",
-    "longest_kind": "its kind",
-    "longest_since": "when it began",
-    "more_jobs": "other jobs of which the same can be said",
-    "new_since_deploy": "whether there is no failure of that group from before the deploy",
-    "oldest_due_at": "since when the first of them is due, or was first handed back",
-    "oldest_due_id": "the job",
-    "oldest_due_kind": "its kind",
-    "oldest_transaction_s": "the age of the oldest open transaction; null: none, or not read",
-    "other_workers": "live workers that are not silent",
-    "overdue_leases": "running jobs whose leases have ended",
-    "paused_at": "when the queue was paused; null: it is not",
-    "paused_by": "who paused it",
-    "priority": "the priority",
-    "reason": "why, in the words of the pause or the hold",
-    "renewed_at": "when it last renewed a lease, or stopped",
-    "retries": "those of the starts that were retries",
-    "running": "running jobs, up to 10,000",
-    "silent_workers": "how many workers are silent",
-    "slots": "threads of live workers",
-    "starts": "claims that were not given back, in the five minutes",
-    "status": "where the job stands",
-    "stopped_at": "when that worker ended by itself",
-    "stopped_for": "why it did",
-    "times": "how many workers vanished with it",
-    "unread": "what could not be read, and why",
-    "usual_p95_s": "95 of 100 runs of the kind in the last two hours ended within this; null: none",
-    "waits_for": "why nothing is wrong although the oldest waits for longer than `stalled`: "
-    + ", ".join(f"`{code}`: {about}" for code, about in REASONS.items())
-    + "; null: it does not",
-    "wait_p95_before_s": "within which 95 of 100 were claimed, five to ten minutes ago",
 }

@@ -50,7 +50,7 @@ def test_one_click_goes_through_all_batches_and_says_so(
     page.click("#begin button")
 
     expect(title).to_have_text("Done: 7 jobs retried")
-    expect(page.locator("#live")).to_have_text("Done: 7 jobs retried")
+    expect(page.locator("#live")).to_contain_text("Done: 7 jobs retried")
     assert len(sent) == 4
     assert not page.locator("#go-on, #stop").count()
     statuses = session.scalars(sa.select(Job.status))

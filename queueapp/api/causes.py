@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from queueapp.api.answers import Count
 from queueapp.api.contract import Answer, Example, Part, contract
-from queueapp.api.describe import instant, json_answer
+from queueapp.api.describe import instant, instant_or_null, json_answer
 from queueapp.api.model import Model
 from queueapp.api.reading import read_query
 from queueapp.api.schemas import Text, _Query, _says
@@ -89,7 +89,7 @@ def _told(session: Session, kind: str | None) -> dict[str, Any]:
         "items": [_cause(group) for group in groups],
         "more": number - len(groups),
         "failures": len(window.rows),
-        "failures_from": _instant(window.start),
+        "failures_from": instant_or_null(window.start),
         "failures_cut": window.is_cut,
         "waiting_cut": line.is_cut,
     }
@@ -108,11 +108,7 @@ def _cause(group: Group) -> dict[str, Any]:
         "waiting": group.waiting.queued,
         "held": group.waiting.held,
         "kinds": dict(group.kinds),
-        "first_seen_at": _instant(group.first_seen_at),
-        "last_seen_at": _instant(group.last_seen_at),
+        "first_seen_at": instant_or_null(group.first_seen_at),
+        "last_seen_at": instant_or_null(group.last_seen_at),
         "newest_id": group.newest_id,
     }
-
-
-def _instant(at: datetime | None) -> str | None:
-    return None if at is None else instant(at)

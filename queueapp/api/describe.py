@@ -84,6 +84,11 @@ def instant(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def instant_or_null(value: datetime | None) -> str | None:
+    """The same of what may not be known."""
+    return None if value is None else instant(value)
+
+
 def json_text(value: Any) -> str:
     """Write JSON that any reader takes, one line."""
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from queueapp.api.describe import instant
+from queueapp.api.describe import instant, instant_or_null
 from queueapp.api.model import Model
 from queueapp.jobs.workers import Attendance, Roll, State
 
@@ -74,9 +74,9 @@ def told(one: Attendance) -> dict[str, Any]:
     return {
         "worker": one.name,
         "state": one.state.value,
-        "seen_at": _instant(one.seen_at),
-        "first_seen_at": _instant(one.first_seen_at),
-        "stopped_at": _instant(one.stopped_at),
+        "seen_at": instant_or_null(one.seen_at),
+        "first_seen_at": instant_or_null(one.first_seen_at),
+        "stopped_at": instant_or_null(one.stopped_at),
         "stopped_for": one.stopped_for,
         "drains": one.drains,
         "is_elsewhere": one.is_elsewhere,
@@ -92,9 +92,5 @@ def told(one: Attendance) -> dict[str, Any]:
         "held": one.held,
         "started": holding.started if holding else 0,
         "overdue": holding.overdue if holding else 0,
-        "lease_ends_at": _instant(holding.lease_ends_at) if holding else None,
+        "lease_ends_at": instant_or_null(holding.lease_ends_at) if holding else None,
     }
-
-
-def _instant(at: datetime | None) -> str | None:
-    return None if at is None else instant(at)

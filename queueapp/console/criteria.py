@@ -138,6 +138,11 @@ def has_empty_fields(args: MultiDict[str, str]) -> bool:
     return any(not value.strip() for value in args.values())
 
 
+def no_filter(name: str) -> str:
+    """What is said of a parameter that a list does not know."""
+    return f"There is no filter “{name[:100]}”."
+
+
 def given_twice(args: MultiDict[str, str], names: Iterable[str]) -> Iterable[Problem]:
     """Fields that have one value each, for which the address has several."""
     for name in names:
@@ -199,7 +204,7 @@ def _payload_of(args: MultiDict[str, str]) -> dict[str, list[str]]:
 def _unknown(args: MultiDict[str, str]) -> Iterable[str]:
     for name in args:
         if name not in (*FILTER, *BESIDE) and not is_of_payload(name):
-            yield f"There is no filter “{name[:100]}”."
+            yield no_filter(name)
 
 
 def _bad_statuses(given: dict[str, list[str]]) -> Iterable[str]:

@@ -9,14 +9,13 @@ from queueapp.console import banner
 from queueapp.jobs.control import Controls, Switch, scope_of
 from queueapp.jobs.models import Job
 from queueapp.jobs.operations import UNDO, Operation, Trial
-from queueapp.jobs.status import Status
+from queueapp.jobs.status import WAITING
 
 # Verbs after which jobs are to start; the undo of the others lets them start again.
 STARTING = ("retry", "run-now", "unhold", "release")
 UNDO_STARTS = ("cancel", "hold")
 # Kinds on hold that are named.
 MOST_NAMED = 3
-_WAITING = (Status.QUEUED, Status.HELD)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def of_operation(
     fates: Sequence[tuple[str, str]],
 ) -> Stops:
     """What keeps its jobs from starting, while any are to: they are not over, or yet to move."""
-    waits = not made.is_over or any(name in _WAITING for name, _ in fates)
+    waits = not made.is_over or any(name in WAITING for name, _ in fates)
     if not waits or not lets_run(made):
         return Stops()
     return Stops.of(known(), _kinds_of(made, sample, trials))

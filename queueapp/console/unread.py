@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from werkzeug.datastructures import MultiDict
 
-from queueapp.console.criteria import given_twice
+from queueapp.console.criteria import given_twice, no_filter
 
 # How a page was reached, and how often a browser without scripts reads it anew.
 _OF_ANY_PAGE = ("refresh", "done")
@@ -17,5 +17,5 @@ def problems_of(
 ) -> list[str]:
     """Parameters that are no filter of a list and no place in it, and fields given twice."""
     known = (*fields, *places, *_OF_ANY_PAGE)
-    found = [f"There is no filter “{name[:100]}”." for name in args if name not in known]
+    found = [no_filter(name) for name in args if name not in known]
     return [*found, *given_twice(args, fields)]

@@ -14,6 +14,8 @@ from queueapp.jobs.queries.drain import instant
 
 # A worker says once a minute that it is there.
 LIVE_S = 150.0
+# A holder renews after a third of its lease; after two thirds without it is silent.
+SILENT_PART = 2 / 3
 POOLED = "behind a pooler the database's connections are the pooler's, not the workers'"
 RENAMED = "DATABASE_URL gives its connections a name of its own (application_name)"
 # Two to five connections a worker.

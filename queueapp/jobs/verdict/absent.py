@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import quote
 
-from queueapp.jobs.presence import Worker
+from queueapp.jobs.presence import SILENT_PART, Worker
 from queueapp.jobs.verdict.facts import Facts, Holding
 from queueapp.jobs.verdict.findings import Level
 from queueapp.jobs.verdict.halted import is_work
@@ -13,9 +13,6 @@ from queueapp.jobs.verdict.rule import Said
 from queueapp.jobs.verdict.since import last_heard
 from queueapp.jobs.verdict.words import name_of, share_of_workers
 from queueapp.jobs.why.words import because, counted, span
-
-# A holder renews after a third of its lease; after two thirds without it is silent.
-SILENT_PART = 2 / 3
 
 
 def stale_worker(facts: Facts) -> Said | None:

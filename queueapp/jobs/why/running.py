@@ -5,14 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from queueapp.jobs.presence import Worker
+from queueapp.jobs.presence import SILENT_PART, Worker
 from queueapp.jobs.queries.drain import instant
 from queueapp.jobs.status import Status
 from queueapp.jobs.why.facts import Busy, Facts
 from queueapp.jobs.why.words import asked, because, counted, span
 
-# A holder renews after a third of its lease; after two thirds without it is silent.
-_SILENT_PART = 2 / 3
 # From so many attempts on, the last one lost with its worker, waiting for the next is no advice.
 MANY_LOST = 2
 
@@ -110,7 +108,7 @@ def _silence(facts: Facts) -> tuple[bool | None, float | None]:
     if holder is None or renewed_at is None or not holder.lease_s:
         return None, None
     silent_s = (facts.now - renewed_at).total_seconds()
-    return silent_s > holder.lease_s * _SILENT_PART, silent_s
+    return silent_s > holder.lease_s * SILENT_PART, silent_s
 
 
 def _is_cut_off(facts: Facts) -> bool:
